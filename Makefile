@@ -1,0 +1,56 @@
+# Headway's front door. Each command below does all that it needs first; `make help` lists them.
+
+JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
+
+.DEFAULT_GOAL := help
+.PHONY: help deps deps-arm build demo test sanitize conformance bench test-arm install format clean
+
+help:  ## Show this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+deps:  ## Install the Debian packages that building and testing need
+	@tools/install_packages.sh g++ cmake ninja-build ccache pkg-config python3 libhwy-dev libgtest-dev
+
+deps-arm: deps
+	@tools/install_packages.sh g++-aarch64-linux-gnu qemu-user googletest
+
+build: deps  ## Build the library, the examples and the tests
+	@cmake --preset release
+	@cmake --build --preset release -j $(JOBS)
+
+demo: deps  ## See attention at work: its shapes, a sentence as a heat map, its speed
+	@cmake --preset release > /dev/null
+	@cmake --build --preset release -j $(JOBS) --target demo
+	@build/release/examples/demo
+
+test: build  ## Build and run all tests, on every instruction set that this machine has
+	@ctest --preset release -j $(JOBS)
+
+sanitize: deps  ## Run a reduced set of tests under Address-, UndefinedBehavior- and ThreadSanitizer
+	@for preset in asan tsan; do \
+	  cmake --preset $$preset && cmake --build --preset $$preset -j $(JOBS) \
+	    && ctest --preset $$preset -j $(JOBS) || exit 1; \
+	done
+
+test-arm: deps-arm  ## Cross-build for 64-bit ARM and run a reduced set of tests under qemu
+	@cmake --preset arm64
+	@cmake --build --preset arm64 -j $(JOBS)
+	@ctest --preset arm64 -j $(JOBS)
+
+conformance:  ## Compare with other implementations' published results (nothing yet)
+	@echo "conformance: nothing to compare yet"
+	@echo "0 passed, 0 failed"
+
+bench: deps  ## Measure Headway beside PyTorch; writes docs/benchmark.json and docs/benchmark.svg
+	@tools/install_packages.sh python3-venv
+	@JOBS=$(JOBS) bench/run.sh
+
+install: build  ## Install into PREFIX (default /usr/local)
+	@cmake --install build/release --prefix $(PREFIX)
+
+format:  ## Format all tracked C++ sources with clang-format
+	@git ls-files '*.h' '*.cpp' | xargs -r clang-format -i
+
+clean:  ## Remove everything that was built
+	@rm -rf build

@@ -1,0 +1,197 @@
+// Headway beside PyTorch in one process: the same inputs, the same threads, interleaved calls.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "case.h"
+#include "measure.h"
+#include "peak.h"
+#include "report.h"
+#include "workload.h"
+
+namespace {
+
+constexpr const char* kUsage =
+    "usage: attention_bench [options]\n"
+    "  --filter WORDS         only rows whose name has every word, e.g. 'f32 forward 2048x64 causal'\n"
+    "  --threads 1|all|both   default both\n"
+    "  --seconds-per-row S    default 4; a row has at least three rounds, however long they take\n"
+    "  --quick                a rough table: 0.3 seconds per row, one round at least\n"
+    "  --json PATH            write the results there\n"
+    "  --list                 print the names of the rows\n"
+    "  --help                 print this\n";
+
+struct Flags {
+  std::string filter = {};
+  std::string threads = "both";
+  std::string json = {};
+  double seconds_per_row = 4;
+  int min_rounds = 3;
+  bool list = false;
+  bool help = false;
+};
+
+Flags parse_flags(const std::vector<std::string>& arguments) {
+  Flags flags;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& flag = arguments[i];
+    const auto value = [&] {
+      if (i + 1 == arguments.size()) throw std::runtime_error(flag + " needs a value\n" + kUsage);
+      return arguments[++i];
+    };
+    if (flag == "--filter") {
+      flags.filter = value();
+    } else if (flag == "--threads") {
+      flags.threads = value();
+    } else if (flag == "--seconds-per-row") {
+      flags.seconds_per_row = std::stod(value());
+    } else if (flag == "--json") {
+      flags.json = value();
+    } else if (flag == "--quick") {
+      flags.seconds_per_row = 0.3;
+      flags.min_rounds = 1;
+    } else if (flag == "--list") {
+      flags.list = true;
+    } else if (flag == "--help") {
+      flags.help = true;
+    } else {
+      throw std::runtime_error("unknown option " + flag + "\n" + kUsage);
+    }
+  }
+  if (flags.threads != "1" && flags.threads != "all" && flags.threads != "both") {
+    throw std::runtime_error("--threads is 1, all or both, not " + flags.threads);
+  }
+  return flags;
+}
+
+bool matches(const bench::Case& c, const std::string& filter) {
+  std::istringstream words(filter);
+  const std::string name = c.name();
+  for (std::string word; words >> word;) {
+    if (name.find(word) == std::string::npos) return false;
+  }
+  return true;
+}
+
+// What the machine could do at best for this case, sampled once.
+double sample_limit(const bench::Case& c, int threads) {
+  if (c.decoding()) {
+    static const bench::ReadBandwidth bandwidth;
+    return bandwidth.measure(threads);
+  }
+  return c.dtype == headway::DType::bfloat16 ? bench::bfloat16_peak(threads) : bench::float32_peak(threads);
+}
+
+bench::Row measure_row(const bench::Case& c, const bench::Workload& workload, int threads, const Flags& flags) {
+  bench::Row row;
+  row.what = c;
+  row.threads = threads;
+  row.tolerance = workload.tolerance;
+  row.error = workload.error();
+  if (!(row.error <= row.tolerance)) {
+    std::ostringstream message;
+    message << "wrong result: relative error " << row.error << ", tolerance " << row.tolerance;
+    row.failure = message.str();
+    return row;
+  }
+
+  std::vector<bench::Contender> contenders = {workload.headway};
+  contenders.insert(contenders.end(), workload.torch.begin(), workload.torch.end());
+  if (workload.headway_plain) contenders.push_back(*workload.headway_plain);
+  std::vector<double> limits = {sample_limit(c, threads)};
+  const auto timings = bench::measure_interleaved(
+      contenders,
+      {.seconds = flags.seconds_per_row, .min_rounds = flags.min_rounds, .threads = threads, .every_round = [&] {
+         limits.push_back(sample_limit(c, threads));
+       }});
+
+  const auto first = timings.begin() + 1, last = first + static_cast<std::ptrdiff_t>(workload.torch.size());
+  const auto fastest =
+      std::min_element(first, last, [](const auto& a, const auto& b) { return a.milliseconds < b.milliseconds; });
+  row.headway = timings[0];
+  row.torch = *fastest;
+  row.torch_path = workload.torch[static_cast<std::size_t>(fastest - first)].name;
+  row.ratio = row.torch.milliseconds / row.headway.milliseconds;
+  // Whatever else runs on the machine only lowers a sample, so the upper quartile is nearer to the truth.
+  row.limit = bench::quantile(limits, 0.75);
+  const double work = c.decoding() ? c.bytes_read() : c.useful_flops();
+  row.headway_share = work / (row.headway.milliseconds * 1e6) / row.limit;
+  row.torch_share = work / (row.torch.milliseconds * 1e6) / row.limit;
+  if (workload.headway_plain) row.weights_cost = row.headway.milliseconds / timings.back().milliseconds;
+  return row;
+}
+
+// The row for every number of threads; an exception of either side becomes a failed row.
+std::vector<bench::Row> run_case(const bench::Case& c, const std::vector<int>& thread_counts, const Flags& flags) {
+  std::vector<bench::Row> rows;
+  try {
+    bench::set_threads(thread_counts.back());
+    const bench::Workload workload = bench::make_workload(c);
+    for (const int threads : thread_counts) {
+      bench::set_threads(threads);
+      rows.push_back(measure_row(c, workload, threads, flags));
+      bench::print_row(rows.back());
+    }
+  } catch (const std::exception& error) {
+    const std::string message = error.what();
+    bench::Row row;
+    row.what = c;
+    row.threads = thread_counts.at(std::min(rows.size(), thread_counts.size() - 1));
+    row.failure = message.substr(0, message.find('\n'));
+    rows.push_back(row);
+    bench::print_row(row);
+  }
+  return rows;
+}
+
+int run(const Flags& flags) {
+  if (flags.help) {
+    std::printf("%s", kUsage);
+    return 0;
+  }
+  std::vector<bench::Case> cases = bench::all_cases();
+  std::erase_if(cases, [&](const bench::Case& c) { return !matches(c, flags.filter); });
+  if (flags.list) {
+    for (const bench::Case& c : cases) std::printf("%s\n", c.name().c_str());
+    return 0;
+  }
+  if (cases.empty()) throw std::runtime_error("no row matches " + flags.filter + "; --list prints their names");
+
+  const bench::OtherLoad other_load;
+  bench::Machine machine = bench::describe_machine();
+  bench::print_machine(machine);
+  std::vector<int> thread_counts;
+  if (flags.threads != "all") thread_counts.push_back(1);
+  if (flags.threads != "1" && (machine.max_threads > 1 || thread_counts.empty())) {
+    thread_counts.push_back(machine.max_threads);
+  }
+
+  std::vector<bench::Row> rows;
+  for (const bench::Case& c : cases) {
+    if (rows.empty() || rows.back().what.group != c.group) bench::print_group_heading(c.group);
+    const auto of_case = run_case(c, thread_counts, flags);
+    rows.insert(rows.end(), of_case.begin(), of_case.end());
+  }
+  bench::print_means(rows);
+  machine.other_load = other_load.share();
+  bench::print_other_load(machine);
+  if (!flags.json.empty()) bench::write_json(flags.json, machine, rows);
+  return std::all_of(rows.begin(), rows.end(), [](const bench::Row& row) { return row.failure.empty(); }) ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argument_count, char** arguments) {
+  try {
+    return run(parse_flags(std::vector<std::string>(arguments + 1, arguments + argument_count)));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "attention_bench: %s\n", error.what());
+    return 2;
+  }
+}

@@ -1,0 +1,41 @@
+# Flags that every translation unit of Headway is built with.
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  find_program(HEADWAY_CCACHE ccache)
+  if(HEADWAY_CCACHE)
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${HEADWAY_CCACHE})
+  endif()
+endif()
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+if(HEADWAY_SANITIZE)
+  add_compile_options(-fsanitize=${HEADWAY_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${HEADWAY_SANITIZE})
+endif()
+
+add_library(headway_warnings INTERFACE)
+target_compile_options(headway_warnings INTERFACE -Wall -Wextra)
+
+# What the library's own sources need: hidden symbols, both include roots, the architecture's name. -ffp-contract=off
+# keeps a*b+c as written, so that results do not depend on what a compiler happens to fuse.
+add_library(headway_build_flags INTERFACE)
+target_link_libraries(headway_build_flags INTERFACE headway_warnings)
+target_compile_options(headway_build_flags INTERFACE -fvisibility=hidden -fvisibility-inlines-hidden
+                                                     -fno-math-errno -ffp-contract=off)
+target_compile_definitions(headway_build_flags INTERFACE HEADWAY_VERSION="${PROJECT_VERSION}")
+target_include_directories(headway_build_flags INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+
+# Inner loops without optimisation are too slow to test; with sanitizers and -O3 they are too slow to compile.
+if(HEADWAY_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL "Debug")
+  set(HEADWAY_KERNEL_OPTIONS -O1)
+else()
+  set(HEADWAY_KERNEL_OPTIONS -O3)
+endif()

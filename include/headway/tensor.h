@@ -1,0 +1,105 @@
+// Tensor: a shared handle on strided memory. Copying a Tensor shares its storage.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "headway/device.h"
+#include "headway/dtype.h"
+#include "headway/export.h"
+#include "headway/shape.h"
+
+namespace headway {
+inline namespace v0 {
+
+class TensorImpl;
+
+class HEADWAY_API Tensor {
+ public:
+  // An undefined tensor: "not given" in an options struct.
+  Tensor() = default;
+
+  // ---- making tensors ----
+  // Owned memory, aligned to 64 bytes, its content unspecified.
+  static Tensor empty(const Shape& shape, DType dtype = DType::float32);
+  static Tensor zeros(const Shape& shape, DType dtype = DType::float32);
+  static Tensor full(const Shape& shape, double value, DType dtype = DType::float32);
+  // A copy of `values`, whose count must be the shape's.
+  template <typename T>
+  static Tensor from(const std::vector<T>& values, const Shape& shape);
+  template <typename T>
+  static Tensor from(std::initializer_list<T> values, const Shape& shape) {
+    return from(std::vector<T>(values), shape);
+  }
+  // A user's memory without a copy; strides are in elements. `release` runs when the last tensor on it goes.
+  static Tensor wrap(void* data, const Shape& shape, DType dtype, std::function<void()> release = {});
+  static Tensor wrap(void* data, const Shape& shape, const Shape& strides, DType dtype,
+                     std::function<void()> release = {});
+  // Pseudo-random values from a counter-based generator: the same seed gives the same values everywhere.
+  static Tensor randn(const Shape& shape, std::uint64_t seed, DType dtype = DType::float32);
+  static Tensor uniform(const Shape& shape, double low, double high, std::uint64_t seed,
+                        DType dtype = DType::float32);
+
+  // ---- asking ----
+  bool defined() const { return impl_ != nullptr; }
+  explicit operator bool() const { return defined(); }
+  const Shape& shape() const;
+  const Shape& strides() const;  // in elements
+  int rank() const { return shape().rank(); }
+  std::int64_t size(int dim) const;    // negative dims count from the end; throws when out of range
+  std::int64_t stride(int dim) const;  // likewise
+  std::int64_t element_count() const;
+  DType dtype() const;
+  Device device() const;
+  bool is_contiguous() const;
+  // Grows with every change in place of the storage, whichever view made it.
+  std::uint64_t version() const;
+  void* raw_data() const;
+  // The first element; throws when T is not the tensor's dtype.
+  template <typename T>
+  T* data() const;
+  // The element at the given indices, converted to double.
+  double at(std::initializer_list<std::int64_t> indices) const;
+  // The only element of a one-element tensor.
+  double item() const;
+  // All elements in row-major order, converted to double.
+  std::vector<double> to_vector() const;
+  // "float32[2, 3]"
+  std::string describe() const;
+
+  // ---- views: the same storage seen otherwise ----
+  Tensor transpose(int dim0, int dim1) const;
+  Tensor permute(const std::vector<int>& dims) const;
+  // Elements start, start + step, ... before end; negative positions count from the end, end is clipped.
+  Tensor slice(int dim, std::int64_t start, std::int64_t end, std::int64_t step = 1) const;
+  Tensor select(int dim, std::int64_t index) const;
+  Tensor unsqueeze(int dim) const;
+  Tensor squeeze(int dim) const;
+  // Broadcasts dimensions of size 1 (and new leading ones) with stride 0.
+  Tensor expand(const Shape& shape) const;
+  // A view where the strides allow it, otherwise a copy. One size may be -1.
+  Tensor reshape(const Shape& shape) const;
+  // A view always; throws where the strides do not allow it.
+  Tensor view(const Shape& shape) const;
+
+  // ---- copies ----
+  Tensor contiguous() const;  // itself when it is contiguous already
+  Tensor clone() const;
+  Tensor to(DType dtype) const;  // itself when the dtype is the same
+
+  // ---- changes in place ----
+  Tensor& fill(double value);
+  Tensor& copy_from(const Tensor& source);  // converts the dtype, broadcasts the shape
+
+ private:
+  explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<TensorImpl> impl_;
+  friend class TensorImpl;
+};
+
+}  // namespace v0
+}  // namespace headway

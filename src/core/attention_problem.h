@@ -1,0 +1,51 @@
+// One call of attention, checked and spelled out: what every backend computes from.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/random.h"
+#include "headway/attention.h"
+
+namespace headway::inline v0::internal {
+
+// One batch entry, or one sequence of a packed batch.
+struct Sequence {
+  std::int64_t batch = 0;         // where it lies in the tensors
+  std::int64_t query_begin = 0;   // first row of the queries
+  std::int64_t query_length = 0;
+  std::int64_t key_begin = 0;     // first row of the keys and values
+  std::int64_t key_length = 0;    // rows that belong to it, padding included
+  std::int64_t key_count = 0;     // rows that are no padding
+  std::int64_t query_offset = 0;  // position of the first query among the keys
+};
+
+struct AttentionProblem {
+  Tensor query;  // [batch, heads, query_length, head_dim], last dimension contiguous
+  Tensor key;    // [batch, kv_heads, key_length, head_dim], likewise
+  Tensor value;  // [batch, kv_heads, key_length, value_dim], likewise
+  std::int64_t batch = 0, heads = 0, kv_heads = 0;
+  std::int64_t query_length = 0, key_length = 0;
+  std::int64_t head_dim = 0, value_dim = 0;
+
+  double scale = 1;
+  double softcap = 0;                      // 0: none
+  std::optional<std::int64_t> left, right;  // causal is right = 0
+  Tensor mask;                             // bool [batch, heads, query_length, key_length], broadcast by strides of 0
+  bool mask_true_keeps = true;
+  Tensor bias;                       // likewise, floating
+  std::vector<double> alibi_slopes;  // (sequences, heads), or empty
+  std::vector<double> sinks;         // (heads), or empty
+  Dropout dropout;
+  Weights weights = Weights::none;
+  WeightsOf weights_of = WeightsOf::softmax;
+
+  bool packed = false;
+  std::vector<Sequence> sequences;
+
+  // Query heads that share a key/value head.
+  std::int64_t group() const { return kv_heads == 0 ? 1 : heads / kv_heads; }
+};
+
+}  // namespace headway::inline v0::internal

@@ -1,0 +1,35 @@
+// The memory behind tensors, shared by all views of it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include "core/aligned_memory.h"
+#include "headway/device.h"
+
+namespace headway::inline v0::internal {
+
+// Owned memory, or a user's memory with what to call when it is no longer needed.
+class Storage {
+ public:
+  explicit Storage(AlignedMemory memory);
+  Storage(void* data, std::function<void()> release);
+  ~Storage();
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  std::byte* data() const { return data_; }
+  Device device() const { return Device::cpu(); }
+  std::uint64_t version() const { return version_.load(std::memory_order_relaxed); }
+  void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  AlignedMemory memory_;           // empty for a user's memory
+  std::function<void()> release_;  // empty for owned memory
+  std::byte* data_;
+  std::atomic<std::uint64_t> version_{0};
+};
+
+}  // namespace headway::inline v0::internal

@@ -1,0 +1,73 @@
+// Copies of tensors, and changes in place.
+#include <functional>
+
+#include "core/check.h"
+#include "core/convert.h"
+#include "core/dispatch.h"
+#include "core/strided_copy.h"
+#include "core/tensor_impl.h"
+
+namespace headway::inline v0 {
+
+using internal::check;
+
+namespace {
+
+// Copies into a tensor of the same shape that shares no memory with the source.
+void copy_elements(const Tensor& target, const Tensor& source) {
+  internal::strided_copy({target.raw_data(), target.strides(), target.dtype()},
+                         {source.raw_data(), source.strides(), source.dtype()}, target.shape());
+}
+
+Tensor dense_copy(const Tensor& source, DType dtype) {
+  Tensor copy = Tensor::empty(source.shape(), dtype);
+  copy_elements(copy, source);
+  return copy;
+}
+
+// One past the last byte that a tensor with elements reaches.
+const std::byte* end_of(const Tensor& tensor) {
+  std::int64_t last = 0;
+  for (int dim = 0; dim < tensor.rank(); ++dim) {
+    last += (tensor.shape()[dim] - 1) * tensor.strides()[dim];
+  }
+  const auto bytes = static_cast<std::int64_t>(item_size(tensor.dtype()));
+  return static_cast<const std::byte*>(tensor.raw_data()) + (last + 1) * bytes;
+}
+
+bool may_overlap(const Tensor& a, const Tensor& b) {
+  if (a.element_count() == 0 || b.element_count() == 0) {
+    return false;
+  }
+  const std::less<const std::byte*> before;  // a total order also across allocations, unlike <
+  return before(static_cast<const std::byte*>(a.raw_data()), end_of(b)) &&
+         before(static_cast<const std::byte*>(b.raw_data()), end_of(a));
+}
+
+}  // namespace
+
+Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
+
+Tensor Tensor::clone() const { return dense_copy(*this, dtype()); }
+
+Tensor Tensor::to(DType wanted) const { return wanted == dtype() ? *this : dense_copy(*this, wanted); }
+
+Tensor& Tensor::fill(double value) {
+  copy_elements(*this, full({}, value, dtype()).expand(shape()));
+  internal::bump_version(*this);
+  return *this;
+}
+
+Tensor& Tensor::copy_from(const Tensor& source) {
+  for (int dim = 0; dim < rank(); ++dim) {
+    check(shape()[dim] <= 1 || strides()[dim] != 0, "copy_from: ", *this,
+          " is an expanded view, whose elements share memory");
+  }
+  check(source.defined(), "copy_from: the source is undefined");
+  const Tensor expanded = source.expand(shape());
+  copy_elements(*this, may_overlap(*this, expanded) ? expanded.clone() : expanded);
+  internal::bump_version(*this);
+  return *this;
+}
+
+}  // namespace headway::inline v0

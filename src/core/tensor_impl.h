@@ -1,0 +1,69 @@
+// What a Tensor handle points to, and the internals' way in.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "core/storage.h"
+#include "headway/tensor.h"
+
+namespace headway::inline v0 {
+
+class GradientRecord;
+
+// A view on a storage. Immutable but for the gradient record.
+class TensorImpl {
+ public:
+  // A tensor on `storage`, whose first element is `offset` elements in. The strides are trusted.
+  static Tensor make(std::shared_ptr<internal::Storage> storage, std::int64_t offset, const Shape& shape,
+                     const Shape& strides, DType dtype);
+  // The record behind a handle; throws where the tensor is undefined.
+  static TensorImpl& of(const Tensor& tensor);
+
+  internal::Storage& storage() const { return *storage_; }
+  // Another view of the same storage; `skip` elements further in.
+  Tensor view(std::int64_t skip, const Shape& shape, const Shape& strides) const {
+    return make(storage_, offset_ + skip, shape, strides, dtype_);
+  }
+
+  const Shape& shape() const { return shape_; }
+  const Shape& strides() const { return strides_; }
+  DType dtype() const { return dtype_; }
+  std::int64_t element_count() const { return element_count_; }
+  bool is_contiguous() const { return contiguous_; }
+  std::byte* data() const { return data_; }
+
+  std::shared_ptr<GradientRecord>& gradient() { return gradient_; }
+
+ private:
+  TensorImpl() = default;
+
+  std::shared_ptr<internal::Storage> storage_;
+  std::int64_t offset_ = 0;  // in elements
+  Shape shape_;
+  Shape strides_;  // in elements
+  DType dtype_ = DType::float32;
+  std::int64_t element_count_ = 0;
+  bool contiguous_ = true;
+  std::byte* data_ = nullptr;
+  std::shared_ptr<GradientRecord> gradient_;
+};
+
+namespace internal {
+
+// The number of elements of a shape; throws where a size is negative, or where elements or bytes pass 2^63 - 1.
+std::int64_t checked_element_count(const Shape& shape, DType dtype);
+
+// The strides of a row-major tensor, in elements.
+Shape contiguous_strides(const Shape& shape);
+
+// A dimension in [0, rank) from one that may count from the end; throws where it is out of range.
+int checked_dim(const char* function, int dim, int rank);
+
+// Marks the storage as changed in place; everything that writes to a tensor that a user holds calls this.
+void bump_version(const Tensor& tensor);
+
+}  // namespace internal
+}  // namespace headway::inline v0

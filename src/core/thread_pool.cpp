@@ -1,0 +1,291 @@
+#include "core/thread_pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/check.h"
+#include "core/spin.h"
+#include "headway/threads.h"
+
+namespace headway::inline v0::internal {
+namespace {
+
+constexpr int kMaxThreads = 1024;
+
+// How long a waiting thread looks before it sleeps: a few times what waking it costs. Where threads outnumber
+// processors, looking takes the time of the thread that is waited for.
+constexpr std::chrono::microseconds kSpinTime{50};
+constexpr std::chrono::microseconds kSpinTimeCrowded{2};
+
+// The processors that this process may run on.
+int processor_count() {
+#ifdef __linux__
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) {
+    return std::max(CPU_COUNT(&set), 1);
+  }
+#endif
+  return std::max(static_cast<int>(std::thread::hardware_concurrency()), 1);
+}
+
+// Waits without sleeping until ready() or until the time is over; says which.
+template <typename Ready>
+bool spin_until(const Ready& ready, std::chrono::microseconds time) {
+  constexpr int kPausesPerLook = 32;  // the clock costs about as much as a pause
+  const auto end = std::chrono::steady_clock::now() + time;
+  do {
+    for (int i = 0; i < kPausesPerLook; ++i) {
+      if (ready()) {
+        return true;
+      }
+      spin_pause();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
+}
+
+// A place to wait in: first spinning, then asleep.
+class Waiting {
+ public:
+  // Returns when ready() holds; whoever makes it hold calls notify() afterwards. ready() reads a seq_cst atomic.
+  template <typename Ready>
+  void wait(const Ready& ready, std::chrono::microseconds spin_time) {
+    if (spin_until(ready, spin_time)) {
+      return;
+    }
+    std::unique_lock lock(mutex_);
+    asleep_.store(true);
+    // Either this look sees the change, or the changer's look at asleep_, after its change, sees true.
+    wake_.wait(lock, ready);
+    asleep_.store(false);
+  }
+
+  void notify() {
+    if (asleep_.load()) {
+      std::lock_guard lock(mutex_);
+      wake_.notify_one();
+    }
+  }
+
+ private:
+  std::atomic<bool> asleep_{false};
+  std::mutex mutex_;
+  std::condition_variable wake_;
+};
+
+// One call of parallel_for. Lives on the caller's stack; workers touch it only between claim and release of their slot.
+struct Job {
+  FunctionRef<void(std::int64_t, int)> body;
+  std::int64_t task_count;
+  std::atomic<std::int64_t> next_task{0};
+  std::atomic<bool> failed{false};
+  std::exception_ptr exception = nullptr;  // written by the one thread that sets `failed`
+
+  void run(int worker) {
+    try {
+      for (std::int64_t task; (task = next_task.fetch_add(1, std::memory_order_relaxed)) < task_count;) {
+        body(task, worker);
+      }
+    } catch (...) {
+      next_task.store(task_count, std::memory_order_relaxed);
+      if (!failed.exchange(true)) {
+        exception = std::current_exception();
+      }
+    }
+  }
+};
+
+// A thread of the pool and the slot through which it gets jobs.
+struct alignas(64) Worker {
+  enum class State { idle, offered, running };
+
+  std::atomic<State> state{State::idle};
+  Job* job = nullptr;  // written before the state becomes `offered`
+  Waiting offer;
+};
+
+thread_local bool inside_parallel_for = false;
+
+// Threads that are made when first needed and never end: they sleep when there is nothing to do, in memory that is
+// never freed, so that the end of the process needs no order of destruction.
+class ThreadPool {
+ public:
+  // Runs the job on up to `count` threads, the caller's included; false where another caller holds the pool.
+  bool run(Job& job, int count) {
+    std::unique_lock lock(busy_, std::try_to_lock);
+    if (!lock.owns_lock()) {
+      return false;
+    }
+    add_workers(count - 1);
+    spin_time_.store(count > processors_ ? kSpinTimeCrowded : kSpinTime, std::memory_order_relaxed);
+    const auto used = workers_.begin() + std::min<std::ptrdiff_t>(count - 1, std::ssize(workers_));
+    for (auto worker = workers_.begin(); worker != used; ++worker) {
+      (*worker)->job = &job;
+      (*worker)->state.store(Worker::State::offered);
+      (*worker)->offer.notify();
+    }
+    job.run(0);
+    for (auto worker = workers_.begin(); worker != used; ++worker) {
+      finish(**worker);
+    }
+    return true;
+  }
+
+ private:
+  void add_workers(int wanted) {
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    while (std::ssize(workers_) < wanted) {
+      auto worker = std::make_unique<Worker>();
+      const int number = static_cast<int>(workers_.size()) + 1;
+      workers_.reserve(workers_.size() + 1);
+      // The application's signals belong to the application's threads.
+      pthread_sigmask(SIG_SETMASK, &all, &before);
+      bool started = true;
+      try {
+        std::thread(&ThreadPool::work, this, worker.get(), number).detach();
+      } catch (const std::system_error&) {
+        started = false;  // the system has no more threads: fewer do the same work
+      }
+      pthread_sigmask(SIG_SETMASK, &before, nullptr);
+      if (!started) {
+        return;
+      }
+      workers_.push_back(std::move(worker));
+    }
+  }
+
+  // Takes the job back from a worker that has not begun, else waits for its end.
+  void finish(Worker& worker) {
+    auto offered = Worker::State::offered;
+    if (worker.state.compare_exchange_strong(offered, Worker::State::idle)) {
+      return;
+    }
+    done_.wait([&] { return worker.state.load() == Worker::State::idle; }, spin_time());
+  }
+
+  std::chrono::microseconds spin_time() const { return spin_time_.load(std::memory_order_relaxed); }
+
+  void work(Worker* worker, int number) {
+    inside_parallel_for = true;
+    while (true) {
+      worker->offer.wait([&] { return worker->state.load() == Worker::State::offered; }, spin_time());
+      auto offered = Worker::State::offered;
+      if (worker->state.compare_exchange_strong(offered, Worker::State::running)) {
+        worker->job->run(number);
+        worker->state.store(Worker::State::idle);
+        done_.notify();
+      }
+    }
+  }
+
+  std::mutex busy_;                               // held by the caller whose job runs
+  std::vector<std::unique_ptr<Worker>> workers_;  // changed only under busy_
+  Waiting done_;
+  const int processors_ = processor_count();
+  std::atomic<std::chrono::microseconds> spin_time_{kSpinTime};
+};
+
+std::atomic<ThreadPool*> current_pool{nullptr};
+std::atomic<int> thread_count{0};  // 0 until it is set or first asked for
+
+// A child process has none of the threads, and its copies of their locks may be held for ever.
+void forget_pool_in_child() { current_pool.store(nullptr); }
+
+// At load time, so that no fork can happen before or during it.
+[[maybe_unused]] const int fork_handler_registered = pthread_atfork(nullptr, nullptr, forget_pool_in_child);
+
+ThreadPool& pool() {
+  ThreadPool* found = current_pool.load();
+  if (found == nullptr) {
+    auto made = std::make_unique<ThreadPool>();
+    if (current_pool.compare_exchange_strong(found, made.get())) {
+      found = made.release();
+    }
+  }
+  return *found;
+}
+
+int default_thread_count() {
+  const char* text = std::getenv("HEADWAY_NUM_THREADS");
+  if (text == nullptr) {
+    return std::min(processor_count(), kMaxThreads);
+  }
+  const std::string_view view(text);
+  long long count = 0;
+  const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), count);
+  check(error == std::errc() && end == view.data() + view.size() && count >= 1, "HEADWAY_NUM_THREADS is \"", view,
+        "\", expected a number of threads, at least 1");
+  return static_cast<int>(std::min<long long>(count, kMaxThreads));
+}
+
+// Marks the calling thread as being inside a parallel_for.
+class Inside {
+ public:
+  Inside() : before_(inside_parallel_for) { inside_parallel_for = true; }
+  ~Inside() { inside_parallel_for = before_; }
+
+ private:
+  bool before_;
+};
+
+}  // namespace
+
+void parallel_for(std::int64_t task_count, FunctionRef<void(std::int64_t task, int worker)> body) {
+  const auto workers = static_cast<int>(std::min<std::int64_t>(worker_limit(), task_count));
+  if (workers > 1 && !inside_parallel_for) {
+    const Inside inside;
+    Job job{.body = body, .task_count = task_count};
+    if (pool().run(job, workers)) {
+      if (job.exception) {
+        std::rethrow_exception(job.exception);
+      }
+      return;
+    }
+  }
+  const Inside inside;
+  for (std::int64_t task = 0; task < task_count; ++task) {
+    body(task, 0);
+  }
+}
+
+int worker_limit() { return num_threads(); }
+
+}  // namespace headway::inline v0::internal
+
+namespace headway::inline v0 {
+
+void set_num_threads(int count) {
+  internal::check(count >= 1, "set_num_threads: count is ", count, ", expected at least 1");
+  internal::thread_count.store(std::min(count, internal::kMaxThreads));
+}
+
+int num_threads() {
+  int count = internal::thread_count.load();
+  if (count == 0) {
+    const int chosen = internal::default_thread_count();
+    // Another thread may have set a number meanwhile; that one then stands.
+    count = internal::thread_count.compare_exchange_strong(count, chosen) ? chosen : count;
+  }
+  return count;
+}
+
+}  // namespace headway::inline v0

@@ -1,0 +1,24 @@
+// The threads that Headway computes with. Their number is set by headway/threads.h.
+#pragma once
+
+#include <cstdint>
+
+#include "core/function_ref.h"
+
+namespace headway::inline v0::internal {
+
+// Runs body(task, worker) for every task in [0, task_count), and returns when all have ended.
+//
+// Tasks start in ascending order, each one claimed by a thread that runs it at once: task t may therefore wait for
+// progress of any task below t. `worker` is in [0, min(worker_limit(), task_count)), and no two tasks that run at the
+// same time in one call share it; the caller is worker 0. A nested call, or one that finds the pool busy with another
+// caller's work, runs all its tasks on the calling thread, as worker 0.
+//
+// The first exception that leaves the body is rethrown here, and tasks not yet started are left out. A body whose tasks
+// wait for each other must not throw.
+void parallel_for(std::int64_t task_count, FunctionRef<void(std::int64_t task, int worker)> body);
+
+// The number of workers that parallel_for uses at most: num_threads().
+int worker_limit();
+
+}  // namespace headway::inline v0::internal

@@ -1,0 +1,24 @@
+// Attention on the CPU: how the work is cut and spread over threads.
+#pragma once
+
+#include "core/attention_problem.h"
+
+namespace headway::inline v0::internal::cpu {
+
+// Fills result.output, result.logsumexp and, where asked for, result.weights, which are allocated and contiguous.
+void attention(const AttentionProblem& problem, AttentionResult& result);
+
+// What the backward has beside the problem; absent gradients are undefined tensors.
+struct BackwardInputs {
+  Tensor output;
+  Tensor logsumexp;
+  Tensor d_output;
+  Tensor d_weights;
+  Tensor d_logsumexp;
+};
+
+// Fills the gradients, which are allocated, contiguous and zero; bias and sinks only where they are defined.
+// gradients.bias has the shape of problem.bias with broadcast dimensions reduced to 1, in float32 or float64 sums.
+void attention_backward(const AttentionProblem& problem, const BackwardInputs& inputs, AttentionGradients& gradients);
+
+}  // namespace headway::inline v0::internal::cpu

@@ -1,0 +1,353 @@
+// The backward: one task per block of keys. Blocks add to dQ in the order of their keys, whichever thread runs them, so
+// that every core works on a single head and no bit depends on the number of threads.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "core/scratch.h"
+#include "core/thread_pool.h"
+#include "core/turnstile.h"
+#include "cpu/attention.h"
+#include "cpu/attention_plan.h"
+#include "cpu/isa.h"
+
+namespace headway::inline v0::internal::cpu {
+namespace {
+
+constexpr int kWorkspaceSlot = 0;
+constexpr int kRowSlot = 1;
+constexpr std::int64_t kRowChunk = 256;  // rows of one task of the preparation
+
+class BackwardPlan {
+ public:
+  BackwardPlan(const AttentionProblem& problem, const BackwardInputs& inputs, AttentionGradients& gradients)
+      : problem_(problem),
+        inputs_(inputs),
+        gradients_(gradients),
+        kernels_(attention_kernels(problem.query.dtype())),
+        rules_(make_rules(problem)),
+        sequences_(static_cast<std::int64_t>(problem.sequences.size())),
+        rows_(problem.batch * problem.heads * problem.query_length),
+        statistics_(static_cast<std::size_t>(2 * rows_ * kernels_.real_bytes)) {}
+
+  void run() {
+    row_statistics();
+    if (inputs_.d_weights.defined() && problem_.weights_of == WeightsOf::softmax) add_weights_dot();
+    if (gradients_.sinks.defined()) sink_gradients();
+    make_tiles();
+    make_tasks();
+    key_blocks();
+  }
+
+ private:
+  struct Task {
+    std::int64_t sequence, kv_head, block;
+    std::int64_t bias_cell = 0, bias_turn = 0;
+  };
+  // Which blocks of keys a tile of queries sees.
+  struct TileRange {
+    std::int64_t first = 0, end = 0;
+  };
+
+  const Sequence& sequence(std::int64_t s) const { return problem_.sequences[static_cast<std::size_t>(s)]; }
+  const ScoreRule& rule(std::int64_t s, std::int64_t h) const {
+    return rules_[static_cast<std::size_t>(s * problem_.heads + h)];
+  }
+  std::int64_t row_of(std::int64_t s, std::int64_t h) const {
+    return (sequence(s).batch * problem_.heads + h) * problem_.query_length + sequence(s).query_begin;
+  }
+  std::byte* logsumexp2(std::int64_t s, std::int64_t h) const {
+    return statistics_.data() + row_of(s, h) * kernels_.real_bytes;
+  }
+  std::byte* delta(std::int64_t s, std::int64_t h) const { return logsumexp2(s, h) + rows_ * kernels_.real_bytes; }
+
+  // Calls body(sequence, head, begin, end) for chunks of queries.
+  template <typename Body>
+  void for_query_chunks(const Body& body) const {
+    std::vector<std::tuple<std::int64_t, std::int64_t, std::int64_t>> chunks;
+    for (std::int64_t s = 0; s < sequences_; ++s) {
+      for (std::int64_t h = 0; h < problem_.heads; ++h) {
+        for (std::int64_t q = 0; q < sequence(s).query_length; q += kRowChunk) chunks.emplace_back(s, h, q);
+      }
+    }
+    parallel_for(static_cast<std::int64_t>(chunks.size()), [&](std::int64_t t, int) {
+      const auto [s, h, q] = chunks[static_cast<std::size_t>(t)];
+      body(s, h, q, std::min(q + kRowChunk, sequence(s).query_length));
+    });
+  }
+
+  void row_statistics() const {
+    for_query_chunks([&](std::int64_t s, std::int64_t h, std::int64_t begin, std::int64_t end) {
+      const Sequence& q = sequence(s);
+      const auto at = [&](const Tensor& tensor) -> const std::byte* {
+        if (!tensor.defined()) return nullptr;
+        return static_cast<const std::byte*>(tensor.raw_data()) + (row_of(s, h) + begin) * kernels_.real_bytes;
+      };
+      RowStatisticsTask task = {.output = rows_of(inputs_.output, q.batch, h, q.query_begin + begin),
+                                .d_output = {},
+                                .logsumexp = at(inputs_.logsumexp),
+                                .d_logsumexp = at(inputs_.d_logsumexp),
+                                .rows = end - begin,
+                                .value_dim = problem_.value_dim,
+                                .logsumexp2 = logsumexp2(s, h) + begin * kernels_.real_bytes,
+                                .delta = delta(s, h) + begin * kernels_.real_bytes};
+      if (inputs_.d_output.defined()) task.d_output = rows_of(inputs_.d_output, q.batch, h, q.query_begin + begin);
+      const auto bytes = static_cast<std::size_t>(2 * (problem_.value_dim + 16) * kernels_.real_bytes);
+      kernels_.row_statistics(task, thread_scratch(kRowSlot, bytes));
+    });
+  }
+
+  Plane d_weights_plane(std::int64_t s, std::int64_t h) const {
+    const Tensor& tensor = inputs_.d_weights;
+    if (!tensor.defined()) return {};
+    const bool mean = problem_.weights == Weights::mean;
+    const Sequence& q = sequence(s);
+    const std::int64_t offset = q.batch * tensor.stride(0) + (mean ? 0 : h * tensor.stride(1)) +
+                                q.query_begin * tensor.stride(-2) + q.key_begin * tensor.stride(-1);
+    const auto bytes = static_cast<std::int64_t>(item_size(tensor.dtype()));
+    return {.data = static_cast<const std::byte*>(tensor.raw_data()) + offset * bytes,
+            .row_stride = tensor.stride(-2),
+            .column_stride = tensor.stride(-1),
+            .dtype = tensor.dtype()};
+  }
+  double d_weights_factor() const {
+    return problem_.weights == Weights::mean ? 1.0 / static_cast<double>(problem_.heads) : 1.0;
+  }
+
+  // The softmax's own backward needs sum(P * d_weights) of every row before the first tile.
+  void add_weights_dot() const {
+    std::size_t bytes = 0;
+    std::vector<std::size_t> offsets;  // (sequences, kv_heads)
+    for (std::int64_t s = 0; s < sequences_; ++s) {
+      for (std::int64_t h = 0; h < problem_.kv_heads; ++h) {
+        offsets.push_back(bytes);
+        bytes += (kernels_.packed_keys_bytes(sequence(s).key_count, problem_.head_dim) + 63) / 64 * 64;
+      }
+    }
+    const ScratchBuffer packed(bytes);
+    parallel_for(sequences_ * problem_.kv_heads, [&](std::int64_t t, int) {
+      const std::int64_t s = t / problem_.kv_heads;
+      kernels_.pack_keys({.source = rows_of(problem_.key, sequence(s).batch, t % problem_.kv_heads, sequence(s).key_begin),
+                          .begin = 0, .end = sequence(s).key_count, .dim = problem_.head_dim,
+                          .factor = problem_.scale, .packed = packed.data() + offsets[static_cast<std::size_t>(t)]});
+    });
+    const std::size_t workspace_bytes = kernels_.forward_workspace(problem_.head_dim, problem_.value_dim);
+    for_query_chunks([&](std::int64_t s, std::int64_t h, std::int64_t begin, std::int64_t end) {
+      const auto head = static_cast<std::size_t>(s * problem_.kv_heads + h / problem_.group());
+      const std::byte* logsumexp =
+          static_cast<const std::byte*>(inputs_.logsumexp.raw_data()) + row_of(s, h) * kernels_.real_bytes;
+      const WeightsDotTask task = {.head = {.query = rows_of(problem_.query, sequence(s).batch, h, sequence(s).query_begin),
+                                            .packed_keys = packed.data() + offsets[head],
+                                            .logsumexp = logsumexp,
+                                            .rule = &rule(s, h)},
+                                   .query_begin = begin, .query_end = end, .head_dim = problem_.head_dim,
+                                   .scale = problem_.scale, .d_weights = d_weights_plane(s, h),
+                                   .factor = d_weights_factor(), .delta = delta(s, h)};
+      kernels_.weights_dot(task, thread_scratch(kWorkspaceSlot, workspace_bytes));
+    });
+  }
+
+  // A sink is one more score without a value: d_sink = sum over rows of P_sink * (0 - delta).
+  void sink_gradients() const {
+    std::vector<double> sums(static_cast<std::size_t>(problem_.heads), 0.0);
+    const auto real_at = [&](const std::byte* data, std::int64_t i) {
+      return kernels_.real_bytes == 8 ? reinterpret_cast<const double*>(data)[i]
+                                      : static_cast<double>(reinterpret_cast<const float*>(data)[i]);
+    };
+    parallel_for(problem_.heads, [&](std::int64_t h, int) {
+      const double sink = problem_.sinks[static_cast<std::size_t>(h)];
+      for (std::int64_t s = 0; s < sequences_; ++s) {
+        for (std::int64_t q = 0; q < sequence(s).query_length; ++q) {
+          const double p = std::exp2(sink * 1.4426950408889634 - real_at(logsumexp2(s, h), q));
+          if (p > 0) sums[static_cast<std::size_t>(h)] -= p * real_at(delta(s, h), q);
+        }
+      }
+    });
+    gradients_.sinks.copy_from(Tensor::from(sums, {problem_.heads}));
+  }
+
+  // ---- tiles, tasks and turns ----
+
+  std::int64_t tile_count(std::int64_t s) const {
+    return (sequence(s).query_length + kernels_.backward_queries - 1) / kernels_.backward_queries;
+  }
+  // Raw scores have gradients at masked keys too.
+  bool reaches_masked_keys() const {
+    return inputs_.d_weights.defined() &&
+           (problem_.weights_of == WeightsOf::scores || problem_.weights_of == WeightsOf::softcapped);
+  }
+  std::int64_t reachable_keys(std::int64_t s) const {
+    return reaches_masked_keys() ? sequence(s).key_length : sequence(s).key_count;
+  }
+
+  void make_tiles() {
+    for (std::int64_t s = 0; s < sequences_; ++s) {
+      first_tile_.push_back(static_cast<std::int64_t>(ranges_.size()));
+      const std::int64_t blocks = (reachable_keys(s) + kernels_.backward_keys - 1) / kernels_.backward_keys;
+      for (std::int64_t i = 0; i < tile_count(s); ++i) {
+        const std::int64_t begin = i * kernels_.backward_queries;
+        const std::int64_t end = std::min(begin + kernels_.backward_queries, sequence(s).query_length);
+        const ScoreRule& limits = rule(s, 0);
+        const std::int64_t first = limits.first_key(begin), last = limits.end_key(end - 1);
+        TileRange range;
+        if (reaches_masked_keys()) {
+          range = {0, blocks};
+        } else if (last > first) {
+          range = {first / kernels_.backward_keys, (last - 1) / kernels_.backward_keys + 1};
+        }
+        ranges_.push_back(range);
+      }
+    }
+    d_query_turns_ = std::make_unique<Turnstile>(static_cast<std::int64_t>(ranges_.size()) * problem_.heads);
+    if (problem_.query.dtype() == DType::bfloat16 || problem_.query.dtype() == DType::float16) {
+      d_query_sums_ = std::make_unique<ScratchBuffer>(static_cast<std::size_t>(rows_ * problem_.head_dim) * sizeof(float));
+    }
+  }
+
+  void make_tasks() {
+    std::int64_t most = 0;
+    for (std::int64_t s = 0; s < sequences_; ++s) {
+      most = std::max(most, (reachable_keys(s) + kernels_.backward_keys - 1) / kernels_.backward_keys);
+    }
+    const auto add = [&](std::int64_t s, std::int64_t h, std::int64_t j) {
+      if (j * kernels_.backward_keys < reachable_keys(s)) tasks_.push_back({s, h, j});
+    };
+    // Blocks of different heads next to each other seldom wait for one another; with a bias gradient that heads share,
+    // blocks of different keys do.
+    if (gradients_.bias.defined()) {
+      for (std::int64_t s = 0; s < sequences_; ++s) {
+        for (std::int64_t h = 0; h < problem_.kv_heads; ++h) {
+          for (std::int64_t j = 0; j < most; ++j) add(s, h, j);
+        }
+      }
+      make_bias_turns();
+    } else {
+      for (std::int64_t j = 0; j < most; ++j) {
+        for (std::int64_t s = 0; s < sequences_; ++s) {
+          for (std::int64_t h = 0; h < problem_.kv_heads; ++h) add(s, h, j);
+        }
+      }
+    }
+  }
+
+  // Tasks that add to the same entries of the bias gradient take turns.
+  void make_bias_turns() {
+    const Tensor& bias = gradients_.bias;
+    const bool by_query = bias.size(2) > 1, by_key = bias.size(3) > 1;
+    const bool by_sequence = problem_.packed ? by_query || by_key : bias.size(0) > 1;
+    std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::pair<std::int64_t, std::int64_t>> cells;
+    for (Task& task : tasks_) {
+      const auto key = std::make_tuple(by_sequence ? task.sequence : 0, bias.size(1) > 1 ? task.kv_head : 0,
+                                       by_key ? task.block : 0);
+      const auto [cell, added] = cells.try_emplace(key, static_cast<std::int64_t>(cells.size()), 0);
+      task.bias_cell = cell->second.first;
+      task.bias_turn = cell->second.second++;
+    }
+    bias_turns_ = std::make_unique<Turnstile>(static_cast<std::int64_t>(cells.size()));
+  }
+
+  BiasGradient bias_gradient(std::int64_t s, std::int64_t h) const {
+    const Tensor& bias = gradients_.bias;
+    const auto stride = [&](int dim) { return bias.size(dim) > 1 ? bias.stride(dim) : 0; };
+    const Sequence& q = sequence(s);
+    const std::int64_t offset =
+        q.batch * stride(0) + h * stride(1) + q.query_begin * stride(2) + q.key_begin * stride(3);
+    return {.data = static_cast<std::byte*>(bias.raw_data()) + offset * kernels_.real_bytes,
+            .row_stride = stride(2),
+            .column_stride = stride(3)};
+  }
+
+  void key_blocks() {
+    const std::size_t bytes = kernels_.backward_workspace(problem_.head_dim, problem_.value_dim);
+    parallel_for(static_cast<std::int64_t>(tasks_.size()), [&](std::int64_t t, int) {
+      run_task(tasks_[static_cast<std::size_t>(t)], thread_scratch(kWorkspaceSlot, bytes));
+    });
+  }
+
+  void run_task(const Task& task, std::byte* workspace) const {
+    const Sequence& q = sequence(task.sequence);
+    const std::int64_t begin = task.block * kernels_.backward_keys;
+    const BackwardBlock block = {.key = rows_of(problem_.key, q.batch, task.kv_head, q.key_begin),
+                                 .value = rows_of(problem_.value, q.batch, task.kv_head, q.key_begin),
+                                 .key_begin = begin,
+                                 .key_end = std::min(begin + kernels_.backward_keys, reachable_keys(task.sequence)),
+                                 .head_dim = problem_.head_dim,
+                                 .value_dim = problem_.value_dim,
+                                 .scale = problem_.scale,
+                                 .workspace = workspace};
+    kernels_.backward_begin(block);
+    for (std::int64_t h = task.kv_head * problem_.group(); h < (task.kv_head + 1) * problem_.group(); ++h) {
+      for (std::int64_t i = 0; i < tile_count(task.sequence); ++i) {
+        const std::int64_t index = first_tile_[static_cast<std::size_t>(task.sequence)] + i;
+        const TileRange& range = ranges_[static_cast<std::size_t>(index)];
+        if (task.block < range.first || task.block >= range.end) continue;
+        const BackwardTile tile = make_tile(task, h, i, range);
+        kernels_.backward_tile(block, tile);
+        const std::int64_t cell = index * problem_.heads + h;
+        d_query_turns_->wait(cell, task.block - range.first);
+        kernels_.backward_query(block, tile);
+        d_query_turns_->pass(cell);
+        if (tile.wants_bias) {
+          bias_turns_->wait(task.bias_cell, task.bias_turn);
+          kernels_.backward_bias(block, tile, bias_gradient(task.sequence, h));
+        }
+      }
+    }
+    if (bias_turns_) {
+      bias_turns_->wait(task.bias_cell, task.bias_turn);
+      bias_turns_->pass(task.bias_cell);
+    }
+    kernels_.backward_end(block, rows_of(gradients_.key, q.batch, task.kv_head, q.key_begin),
+                          rows_of(gradients_.value, q.batch, task.kv_head, q.key_begin));
+  }
+
+  BackwardTile make_tile(const Task& task, std::int64_t h, std::int64_t i, const TileRange& range) const {
+    const std::int64_t s = task.sequence;
+    const Sequence& q = sequence(s);
+    BackwardTile tile;
+    tile.query = rows_of(problem_.query, q.batch, h, q.query_begin);
+    if (inputs_.d_output.defined()) tile.d_output = rows_of(inputs_.d_output, q.batch, h, q.query_begin);
+    tile.logsumexp2 = logsumexp2(s, h);
+    tile.delta = delta(s, h);
+    tile.query_begin = i * kernels_.backward_queries;
+    tile.query_end = std::min(tile.query_begin + kernels_.backward_queries, q.query_length);
+    tile.rule = &rule(s, h);
+    tile.d_weights = d_weights_plane(s, h);
+    tile.d_weights_factor = d_weights_factor();
+    tile.weights_kind = weights_kind(problem_.weights_of);
+    tile.wants_bias = gradients_.bias.defined();
+    tile.d_query = rows_of(gradients_.query, q.batch, h, q.query_begin);
+    tile.d_query_stride = problem_.head_dim;
+    tile.d_query_sums = d_query_sums_ ? d_query_sums_->data() + row_of(s, h) * problem_.head_dim * kernels_.real_bytes
+                                      : tile.d_query.data;
+    tile.first_keys = task.block == range.first;
+    tile.last_keys = task.block + 1 == range.end;
+    return tile;
+  }
+
+  const AttentionProblem& problem_;
+  const BackwardInputs& inputs_;
+  AttentionGradients& gradients_;
+  const AttentionKernels& kernels_;
+  const std::vector<ScoreRule> rules_;  // (sequences, heads)
+  const std::int64_t sequences_;
+  const std::int64_t rows_;         // batch * heads * query_length
+  const ScratchBuffer statistics_;  // (2, batch, heads, query_length): base-2 log-sum-exp, delta
+  std::unique_ptr<ScratchBuffer> d_query_sums_;  // (batch, heads, query_length, head_dim) for 16-bit gradients
+  std::vector<std::int64_t> first_tile_;         // (sequences): index into ranges_
+  std::vector<TileRange> ranges_;                // (sequences, tiles)
+  std::vector<Task> tasks_;
+  std::unique_ptr<Turnstile> d_query_turns_;  // (tiles, heads)
+  std::unique_ptr<Turnstile> bias_turns_;
+};
+
+}  // namespace
+
+void attention_backward(const AttentionProblem& problem, const BackwardInputs& inputs, AttentionGradients& gradients) {
+  BackwardPlan(problem, inputs, gradients).run();
+}
+
+}  // namespace headway::inline v0::internal::cpu

@@ -1,0 +1,92 @@
+#include "cpu/isa.h"
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "core/check.h"
+#include "cpu/kernels/kernel_set.h"
+#include "headway/info.h"
+
+namespace headway::inline v0 {
+namespace internal::cpu {
+namespace {
+
+struct InstructionSet {
+  const char* name;
+  KernelSet kernels;
+};
+
+// What the machine runs, the best one last.
+std::vector<InstructionSet> find_instruction_sets() {
+  std::vector<InstructionSet> found;
+#if defined(HEADWAY_X86)
+  __builtin_cpu_init();
+  if (!__builtin_cpu_supports("sse4.2") || !__builtin_cpu_supports("pclmul")) return found;
+  found.push_back({"sse4", N_SSE4::kernel_set()});
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("bmi2")) return found;
+  found.push_back({"avx2", N_AVX2::kernel_set()});
+  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+      !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl")) {
+    return found;
+  }
+  found.push_back({"avx512", N_AVX3::kernel_set()});
+  if (!__builtin_cpu_supports("avx512bf16") || !__builtin_cpu_supports("avx512vbmi2") ||
+      !__builtin_cpu_supports("vpclmulqdq") || !__builtin_cpu_supports("avx512bitalg")) {
+    return found;
+  }
+  // The bf16 dot products join the float kernels of avx512.
+  KernelSet with_bf16 = N_AVX3::kernel_set();
+  with_bf16.bfloat16 = N_AVX3_DL::kernel_set().bfloat16;
+  found.push_back({"avx512_bf16", with_bf16});
+#else
+  found.push_back({"neon", N_NEON::kernel_set()});
+#endif
+  return found;
+}
+
+const std::vector<InstructionSet>& all_instruction_sets() {
+  static const std::vector<InstructionSet> sets = find_instruction_sets();
+  return sets;
+}
+
+const InstructionSet& choose() {
+  const auto& sets = all_instruction_sets();
+  check(!sets.empty(), "this processor has no SSE4.2, the least that Headway runs on");
+  const char* wanted = std::getenv("HEADWAY_ISA");
+  if (!wanted || !*wanted) return sets.back();
+  std::string names;
+  for (const InstructionSet& set : sets) {
+    if (set.name == std::string(wanted)) return set;
+    names += names.empty() ? set.name : std::string(", ") + set.name;
+  }
+  check(false, "HEADWAY_ISA is \"", wanted, "\", expected one that this machine runs: ", names);
+  return sets.back();
+}
+
+const InstructionSet& current() {
+  static const InstructionSet& set = choose();
+  return set;
+}
+
+}  // namespace
+
+const AttentionKernels& attention_kernels(DType dtype) {
+  const KernelSet& kernels = current().kernels;
+  if (dtype == DType::float64) return kernels.float64;
+  return dtype == DType::bfloat16 ? kernels.bfloat16 : kernels.float32;
+}
+
+}  // namespace internal::cpu
+
+std::string instruction_set() { return internal::cpu::current().name; }
+
+std::vector<std::string> instruction_sets() {
+  std::vector<std::string> names;
+  for (const auto& set : internal::cpu::all_instruction_sets()) names.emplace_back(set.name);
+  return names;
+}
+
+std::string version() { return HEADWAY_VERSION; }
+
+}  // namespace headway::inline v0

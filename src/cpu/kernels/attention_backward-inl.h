@@ -1,0 +1,668 @@
+// The backward loop: one block of keys against tiles of queries.
+//
+//   for each block of keys (K and V packed once, dK and dV in local memory)
+//     for each tile of queries
+//       S = Q K^T, P = exp2(S - logsumexp)
+//       dP = dO V^T, dS = P * (dP - delta)
+//       dV += P^T dO
+//       dK += dS^T Q
+//       dQ += dS K          (in a turn of its own: many blocks add to the same dQ)
+//
+// P and dS lie in panels of kPanelColumns keys, (keys / 16, queries, 16): one cache line holds one query's 16 keys, so
+// that both P^T (keys as rows) and dS (queries as rows) are read in order.
+#pragma once
+
+#include "cpu/kernels/attention.h"
+#include "cpu/kernels/dropout-inl.h"
+#include "cpu/kernels/math-inl.h"
+#include "cpu/kernels/pack-inl.h"
+#include "cpu/kernels/product-inl.h"
+#include "cpu/kernels/scores-inl.h"
+#include "cpu/kernels/target-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace headway::inline v0::internal::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+inline constexpr int kPanelColumns = 16;
+inline constexpr int kBackwardQueries = 16 * kTileRows;  // of a tile
+inline constexpr int kBackwardKeys = 16 * kTileRows;     // of a block
+
+// True when no element is an infinity or NaN.
+template <typename E>
+bool all_finite(const E* data, std::int64_t count) {
+  using Word = std::conditional_t<std::is_same_v<E, double>, std::uint64_t,
+                                  std::conditional_t<std::is_same_v<E, float>, std::uint32_t, std::uint16_t>>;
+  constexpr Word kExponent = static_cast<Word>(std::is_same_v<E, double>  ? 0x7FF0000000000000u
+                                               : std::is_same_v<E, float> ? 0x7F800000u
+                                                                          : 0x7F80u);
+  const hn::ScalableTag<Word> d;
+  const auto exponent = hn::Set(d, kExponent);
+  const auto* words = reinterpret_cast<const Word*>(data);
+  const std::int64_t total = count * static_cast<std::int64_t>(sizeof(E) / sizeof(Word));
+  auto bad = hn::Ne(exponent, exponent);
+  for (std::int64_t i = 0; i < total; i += hn::Lanes(d)) {
+    bad = hn::Or(bad, hn::Eq(hn::And(hn::LoadU(d, words + i), exponent), exponent));
+  }
+  return hn::AllFalse(d, bad);
+}
+
+template <typename E>
+class Backward {
+  using Real = RealOf<E>;
+  using D = VectorTag<E>;
+  using V = VectorOf<E>;
+  static constexpr int kLane = kLanes<E>;
+  static constexpr int kColumns = kTileColumns<E>;
+  static constexpr int kValues = Arithmetic<E>::kValues;
+  static constexpr bool kPairs = kValues == 2;
+
+  // What backward_begin leaves for the tiles.
+  struct Header {
+    bool keys_finite;
+  };
+
+ public:
+  static std::size_t workspace_bytes(std::int64_t head_dim, std::int64_t value_dim) {
+    return Backward({.head_dim = head_dim, .value_dim = value_dim}).bytes_;
+  }
+
+  explicit Backward(const BackwardBlock& block)
+      : block_(block),
+        keys_(block.key_end - block.key_begin),
+        depth_(element_count<E>(block.head_dim)),
+        value_depth_(element_count<E>(block.value_dim)),
+        padded_dim_(round_up(block.head_dim, kColumns)),
+        padded_value_dim_(round_up(block.value_dim, kColumns)) {
+    header_ = take<Header>(1);
+    keys_transposed_ = take<E>(kBackwardKeys * depth_);
+    values_transposed_ = take<E>(kBackwardKeys * value_depth_);
+    key_rows_ = take<E>(kBackwardKeys / kValues * padded_dim_);
+    queries_ = take<E>(kBackwardQueries * round_up(depth_, kColumns));
+    d_outputs_ = take<E>(kBackwardQueries * round_up(value_depth_, kColumns));
+    query_rows_ = kPairs ? take<E>(kBackwardQueries / kValues * padded_dim_) : queries_;
+    d_output_rows_ = kPairs ? take<E>(kBackwardQueries / kValues * padded_value_dim_) : d_outputs_;
+    p_ = take<E>(kBackwardQueries * kBackwardKeys / kValues);
+    ds_ = take<E>(kBackwardQueries * kBackwardKeys / kValues);
+    ds_by_key_ = kPairs ? take<E>(kBackwardQueries * kBackwardKeys / kValues) : ds_;
+    d_keys_ = take<Real>(kBackwardKeys * padded_dim_);
+    d_values_ = take<Real>(kBackwardKeys * padded_value_dim_);
+    score_gradients_ = take<Real>(kBackwardQueries * kBackwardKeys);
+    bias_ = take<Real>(kBackwardQueries * kBackwardKeys);
+    keep_ = take<std::uint8_t>(kBackwardQueries * kBackwardKeys);
+    tile_p_ = take<Real>(kTileRows * kColumns);
+    tile_slope_ = take<Real>(kTileRows * kColumns);
+    tile_d_weights_ = take<Real>(kTileRows * kColumns);
+    logsumexp2_ = take<Real>(kBackwardQueries);
+    delta_ = take<Real>(kBackwardQueries);
+  }
+
+  void begin() {
+    // Only the scores want log2(e); where the scale is folded it goes with Q, so that dS^T Q needs it no more.
+    const Real key_factor = Arithmetic<E>::kFoldsScale ? static_cast<Real>(kLog2E) : Real(1);
+    const Rows key = shifted(block_.key, block_.key_begin), value = shifted(block_.value, block_.key_begin);
+    with_source<E>(key, [&](const auto* source) HWY_ATTR {
+      pack_transposed<E>(source, key.stride, 0, keys_, block_.head_dim, key_factor, keys_transposed_);
+      pack_strips(source, key.stride, keys_, kBackwardKeys, block_.head_dim, Real(1), key_rows_);
+    });
+    with_source<E>(value, [&](const auto* source) HWY_ATTR {
+      pack_transposed<E>(source, value.stride, 0, keys_, block_.value_dim, Real(1), values_transposed_);
+    });
+    header_->keys_finite = all_finite(key_rows_, kBackwardKeys / kValues * padded_dim_);
+    std::fill_n(d_keys_, kBackwardKeys * padded_dim_, Real(0));
+    std::fill_n(d_values_, kBackwardKeys * padded_value_dim_, Real(0));
+  }
+
+  void tile(const BackwardTile& tile) {
+    load_queries(tile);
+    const ScoreRule& rule = *tile.rule;
+    const bool plain = rule.is_plain() && !rule.dropout.threshold && !tile.d_weights.data && !tile.wants_bias;
+    if (!plain) prepare_rules(tile);
+    for (std::int64_t row = 0; row < queries_in(tile); row += kTileRows) {
+      const RowLimits limits(rule, tile.query_begin + row, tile.query_end);
+      for (std::int64_t column = 0; column < keys_; column += kColumns) {
+        const std::int64_t key = block_.key_begin + column;
+        const bool sees = key < limits.max_end && key + kColumns > limits.min_first;
+        if (!sees && !tile.reaches_masked_keys()) {
+          clear(row, column);
+        } else if (!plain) {
+          general_scores(tile, row, column, limits);
+        } else if (limits.all_see(key, key + kColumns)) {
+          plain_scores<false>(row, column, limits);
+        } else {
+          plain_scores<true>(row, column, limits);
+        }
+      }
+    }
+    if (tile.d_output.data) {
+      add_transposed(tile, p_, d_output_rows_, block_.value_dim, padded_value_dim_, d_values_);
+    }
+    add_transposed(tile, ds_, query_rows_, block_.head_dim, padded_dim_, d_keys_);
+  }
+
+  // dQ += dS K; with the last keys dQ is scaled and written.
+  void query(const BackwardTile& tile) {
+    const bool careful = !header_->keys_finite;
+    for (std::int64_t row = 0; row < queries_in(tile); row += kTileRows) {
+      const RowLimits limits(*tile.rule, tile.query_begin + row, tile.query_end);
+      std::int64_t first = 0, end = keys_;
+      if (!tile.reaches_masked_keys()) {
+        first = std::max<std::int64_t>(0, limits.min_first - block_.key_begin) / (kPanelColumns * kValues);
+        first *= kPanelColumns * kValues;
+        end = std::min<std::int64_t>(end, limits.max_end - block_.key_begin);
+      }
+      const int rows = static_cast<int>(std::min<std::int64_t>(kTileRows, queries_in(tile) - row));
+      Real* sums = static_cast<Real*>(tile.d_query_sums) + (tile.query_begin + row) * tile.d_query_stride;
+      std::int64_t c = 0;
+      for (; c + kLane < block_.head_dim; c += kColumns) {
+        query_strip<2>(tile, row, rows, c, first, end, careful, sums + c);
+      }
+      if (c < block_.head_dim) query_strip<1>(tile, row, rows, c, first, end, careful, sums + c);
+      if (!tile.last_keys) continue;
+      for (int r = 0; r < rows; ++r) {
+        write_row(sums + r * tile.d_query_stride, tile.d_query, tile.query_begin + row + r, 0, block_.head_dim,
+                  static_cast<Real>(block_.scale));
+      }
+    }
+  }
+
+  void bias(const BackwardTile& tile, const BiasGradient& gradient) {
+    for (std::int64_t q = 0; q < queries_in(tile); ++q) {
+      Real* row = static_cast<Real*>(gradient.data) + (tile.query_begin + q) * gradient.row_stride;
+      const Real* from = score_gradients_ + q * kBackwardKeys;
+      for (std::int64_t k = 0; k < keys_; ++k) row[(block_.key_begin + k) * gradient.column_stride] += from[k];
+    }
+  }
+
+  void end(const Rows& d_key, const Rows& d_value) {
+    const Real key_factor = Arithmetic<E>::kFoldsScale ? Real(1) : static_cast<Real>(block_.scale);
+    for (std::int64_t k = 0; k < keys_; ++k) {
+      write_row(d_keys_ + k * padded_dim_, d_key, block_.key_begin + k, 0, block_.head_dim, key_factor);
+      write_row(d_values_ + k * padded_value_dim_, d_value, block_.key_begin + k, 0, block_.value_dim, Real(1));
+    }
+  }
+
+ private:
+  template <typename T>
+  T* take(std::int64_t count) {
+    T* taken = reinterpret_cast<T*>(block_.workspace + bytes_);
+    bytes_ += round_up(count * static_cast<std::int64_t>(sizeof(T)), 64);
+    return taken;
+  }
+
+  static Rows shifted(const Rows& rows, std::int64_t row) {
+    const auto bytes = static_cast<std::int64_t>(item_size(rows.dtype));
+    return {rows.data + row * rows.stride * bytes, rows.stride, rows.dtype};
+  }
+
+  static std::int64_t queries_in(const BackwardTile& tile) { return tile.query_end - tile.query_begin; }
+
+  // strips (dim / tile columns, capacity / values, tile columns) of `count` rows, zeros past them: B of a product that
+  // sums over rows, and without pairs also A of one that sums over columns.
+  template <typename In>
+  static void pack_strips(const In* source, std::int64_t stride, std::int64_t count, std::int64_t capacity,
+                          std::int64_t dim, Real factor, E* HWY_RESTRICT strips) {
+    for (std::int64_t c = 0; c < dim; c += kColumns) {
+      const std::int64_t width = std::min<std::int64_t>(kColumns, dim - c);
+      pack_rows<E>(source + c, stride, 0, count, width, kColumns, factor, strips);
+      const std::int64_t filled = element_count<E>(count);
+      std::memset(strips + filled * kColumns, 0, (capacity / kValues - filled) * kColumns * sizeof(E));
+      strips += capacity / kValues * kColumns;
+    }
+  }
+
+  // strips (elements of dim / tile columns, capacity, tile columns) of pairs along the columns: A of a product that
+  // sums over columns.
+  static void copy_strips(const Rows& source, std::int64_t count, std::int64_t dim, E* HWY_RESTRICT strips) {
+    constexpr std::int64_t kWidth = kColumns * kValues;
+    for (std::int64_t c = 0; c < dim; c += kWidth) {
+      const std::int64_t width = std::min(kWidth, dim - c);
+      for (std::int64_t r = 0; r < kBackwardQueries; ++r, strips += kColumns) {
+        auto* to = reinterpret_cast<std::uint16_t*>(strips);
+        const std::int64_t present = r < count ? width : 0;
+        const auto* from = reinterpret_cast<const std::uint16_t*>(source.data) + r * source.stride + c;
+        if (present) std::memcpy(to, from, present * sizeof(std::uint16_t));
+        std::memset(to + present, 0, (kWidth - present) * sizeof(std::uint16_t));
+      }
+    }
+  }
+
+  void load_queries(const BackwardTile& tile) {
+    const std::int64_t count = queries_in(tile);
+    const Real factor = Arithmetic<E>::kFoldsScale ? static_cast<Real>(block_.scale) : Real(1);
+    const Rows query = shifted(tile.query, tile.query_begin);
+    with_source<E>(query, [&](const auto* source) HWY_ATTR {
+      pack_strips(source, query.stride, count, kBackwardQueries, block_.head_dim, factor, query_rows_);
+    });
+    if constexpr (kPairs) copy_strips(query, count, block_.head_dim, queries_);
+    queries_finite_ = all_finite(query_rows_, kBackwardQueries / kValues * padded_dim_);
+    if (tile.d_output.data) {
+      const Rows d_output = shifted(tile.d_output, tile.query_begin);
+      with_source<E>(d_output, [&](const auto* source) HWY_ATTR {
+        pack_strips(source, d_output.stride, count, kBackwardQueries, block_.value_dim, Real(1), d_output_rows_);
+      });
+      if constexpr (kPairs) copy_strips(d_output, count, block_.value_dim, d_outputs_);
+      d_outputs_finite_ = all_finite(d_output_rows_, kBackwardQueries / kValues * padded_value_dim_);
+    } else {
+      std::memset(d_outputs_, 0, kBackwardQueries * round_up(value_depth_, kColumns) * sizeof(E));
+    }
+    const Real* logsumexp2 = static_cast<const Real*>(tile.logsumexp2) + tile.query_begin;
+    const Real* delta = static_cast<const Real*>(tile.delta) + tile.query_begin;
+    for (std::int64_t q = 0; q < kBackwardQueries; ++q) {
+      logsumexp2_[q] = q < count ? logsumexp2[q] : -kMasked<Real>;
+      delta_[q] = q < count ? delta[q] : Real(0);
+    }
+  }
+
+  void prepare_rules(const BackwardTile& tile) {
+    const ScoreModifier<Real> modifier(*tile.rule);
+    if (modifier.has_bias()) {
+      const std::int64_t end = std::max(block_.key_begin, std::min(block_.key_end, tile.rule->key_count));
+      const std::int64_t padded = round_up(keys_, kColumns);
+      for (std::int64_t q = 0; q < queries_in(tile); ++q) {
+        Real* row = bias_ + q * kBackwardKeys;
+        if (q > 0 && modifier.same_for_all_rows()) {
+          std::copy_n(bias_, padded, row);
+        } else {
+          modifier.bias_row(tile.query_begin + q, block_.key_begin, end, padded, row);
+        }
+      }
+    }
+    if (tile.rule->dropout.threshold) {
+      fill_keep(*tile.rule, tile.query_begin, tile.query_end, block_.key_begin, block_.key_end, keep_, kBackwardKeys);
+    }
+  }
+
+  // S or dP of one tile: strips (dim / tile columns, kBackwardQueries, tile columns) times transposed keys or values.
+  HWY_INLINE void multiply_tile(const E* strips, const E* transposed, std::int64_t row, std::int64_t column,
+                                std::int64_t depth, Tile<E, kTileRows, 2>& tile) {
+    const E* keys = transposed + column * depth;
+    for (std::int64_t k = 0; k < depth; k += kColumns) {
+      multiply<kColumns, 1>(strips + (k * kBackwardQueries) + row * kColumns, keys + k * kColumns, kColumns,
+                            std::min<std::int64_t>(kColumns, depth - k), tile);
+    }
+  }
+
+  HWY_INLINE void start(Tile<E, kTileRows, 2>& tile, const Real* negated) {
+    const D d;
+#pragma GCC unroll 8
+    for (int r = 0; r < kTileRows; ++r) {
+      tile.sum[r][0] = tile.sum[r][1] = negated ? hn::Set(d, -negated[r]) : hn::Zero(d);
+    }
+  }
+
+  // P and dS of a tile without bias, mask tensor, softcap, ALiBi or dropout.
+  template <bool kBounded>
+  HWY_INLINE void plain_scores(std::int64_t row, std::int64_t column, const RowLimits& limits) {
+    const D d;
+    Tile<E, kTileRows, 2> s;
+    start(s, Arithmetic<E>::kFoldsScale ? logsumexp2_ + row : nullptr);
+    multiply_tile(queries_, keys_transposed_, row, column, depth_, s);
+    const V factor = hn::Set(d, static_cast<Real>(block_.scale * kLog2E));
+#pragma GCC unroll 8
+    for (int r = 0; r < kTileRows; ++r) {
+#pragma GCC unroll 2
+      for (int v = 0; v < 2; ++v) {
+        V x = s.sum[r][v];
+        if constexpr (!Arithmetic<E>::kFoldsScale) x = hn::MulSub(x, factor, hn::Set(d, logsumexp2_[row + r]));
+        V p = exp2(d, x);
+        if constexpr (kBounded) {
+          const std::int64_t key = block_.key_begin + column + v * kLane;
+          p = hn::IfThenElseZero(visible(d, key, limits.first[r], limits.end[r]), p);
+        }
+        hn::Store(p, d, tile_p_ + r * kColumns + v * kLane);
+        s.sum[r][v] = p;
+      }
+    }
+    store_panel(p_, row, column, s);
+    Tile<E, kTileRows, 2> dp;
+    start(dp, delta_ + row);
+    multiply_tile(d_outputs_, values_transposed_, row, column, value_depth_, dp);
+#pragma GCC unroll 8
+    for (int r = 0; r < kTileRows; ++r) {
+#pragma GCC unroll 2
+      for (int v = 0; v < 2; ++v) {
+        const V p = hn::Load(d, tile_p_ + r * kColumns + v * kLane);
+        V ds = hn::Mul(dp.sum[r][v], p);
+        // Behind a mask dP may be NaN.
+        if constexpr (kBounded) ds = hn::IfThenElseZero(hn::Ne(p, hn::Zero(d)), ds);
+        dp.sum[r][v] = ds;
+      }
+    }
+    store_panel(ds_, row, column, dp);
+    if constexpr (kPairs) store_key_pairs(row, column, dp);
+  }
+
+  // P and dS of a tile with any option.
+  void general_scores(const BackwardTile& tile, std::int64_t row, std::int64_t column, const RowLimits& limits) {
+    Tile<E, kTileRows, 2> s;
+    start(s, nullptr);
+    multiply_tile(queries_, keys_transposed_, row, column, depth_, s);
+    for (int r = 0; r < kTileRows; ++r) {
+      for (int v = 0; v < 2; ++v) s.sum[r][v] = general_probability(tile, row + r, column + v * kLane, s.sum[r][v], limits, r);
+    }
+    store_panel(p_, row, column, s);
+    Tile<E, kTileRows, 2> dp;
+    start(dp, nullptr);
+    multiply_tile(d_outputs_, values_transposed_, row, column, value_depth_, dp);
+    if (tile.d_weights.data) read_d_weights(tile, row, column);
+    for (int r = 0; r < kTileRows; ++r) {
+      for (int v = 0; v < 2; ++v) dp.sum[r][v] = general_gradient(tile, row, r, column, v, dp.sum[r][v]);
+    }
+    store_panel(ds_, row, column, dp);
+    if constexpr (kPairs) store_key_pairs(row, column, dp);
+  }
+
+  // The probability for dV, dropout included; leaves the one without in tile_p_ (kHidden where masked) and what
+  // softcap multiplies gradients by in tile_slope_.
+  HWY_INLINE V general_probability(const BackwardTile& tile, std::int64_t q, std::int64_t column, V sum,
+                                   const RowLimits& limits, int r) {
+    const D d;
+    const ScoreRule& rule = *tile.rule;
+    const ScoreModifier<Real> modifier(rule);
+    const std::int64_t local = r * kColumns + column % kColumns;
+    const std::int64_t key = block_.key_begin + column;
+    V score = sum;
+    if constexpr (!Arithmetic<E>::kFoldsScale) score = hn::Mul(sum, hn::Set(d, static_cast<Real>(block_.scale * kLog2E)));
+    V slope = hn::Set(d, Real(1));
+    if (modifier.softcap != 0) {
+      score = modifier.cap(d, score);
+      const V t = hn::Div(score, hn::Set(d, modifier.softcap));
+      slope = hn::NegMulAdd(t, t, slope);
+    }
+    hn::Store(slope, d, tile_slope_ + local);
+    const Real distance = static_cast<Real>(key - (tile.query_begin + q) - rule.query_offset);
+    score = modifier.add_bias(d, score, distance, modifier.has_bias() ? bias_ + q * kBackwardKeys + column : nullptr);
+    const auto see = hn::And(visible(d, key, limits.first[r], limits.end[r]), hn::Ne(score, hn::Set(d, kMasked<Real>)));
+    const V p = exp2(d, hn::Sub(score, hn::Set(d, logsumexp2_[q])));
+    hn::Store(hn::IfThenElse(see, p, hn::Set(d, kHidden)), d, tile_p_ + local);
+    const V shown = hn::IfThenElseZero(see, p);
+    if (!rule.dropout.threshold) return shown;
+    return apply_keep(d, shown, keep_ + q * kBackwardKeys + column, hn::Set(d, static_cast<Real>(rule.dropout.scale)));
+  }
+
+  // The gradient of the raw score: through dropout, softmax, the returned weights, bias and softcap.
+  HWY_INLINE V general_gradient(const BackwardTile& tile, std::int64_t row, int r, std::int64_t column, int v, V dp) {
+    const D d;
+    const ScoreRule& rule = *tile.rule;
+    const std::int64_t q = row + r, local = r * kColumns + v * kLane;
+    if (rule.dropout.threshold) {
+      dp = apply_keep(d, dp, keep_ + q * kBackwardKeys + column + v * kLane,
+                      hn::Set(d, static_cast<Real>(rule.dropout.scale)));
+    }
+    const V d_weights = tile.d_weights.data ? hn::Load(d, tile_d_weights_ + local) : hn::Zero(d);
+    const V p = hn::Load(d, tile_p_ + local);
+    const auto see = hn::Ge(p, hn::Zero(d));
+    if (tile.weights_kind == WeightsKind::softmax) dp = hn::Add(dp, d_weights);
+    V ds = hn::IfThenElseZero(hn::Gt(p, hn::Zero(d)), hn::Mul(p, hn::Sub(dp, hn::Set(d, delta_[q]))));
+    // A NaN that is visible must show.
+    ds = hn::IfThenElse(hn::Eq(p, p), ds, p);
+    if (tile.weights_kind == WeightsKind::masked) ds = hn::Add(ds, hn::IfThenElseZero(see, d_weights));
+    if (tile.wants_bias) hn::Store(ds, d, score_gradients_ + q * kBackwardKeys + column + v * kLane);
+    if (tile.weights_kind == WeightsKind::softcapped) ds = hn::Add(ds, d_weights);
+    if (rule.softcap != 0) {
+      // Behind a mask the slope may be NaN.
+      ds = hn::IfThenElseZero(hn::Ne(ds, hn::Zero(d)), hn::Mul(ds, hn::Load(d, tile_slope_ + local)));
+    }
+    if (tile.weights_kind == WeightsKind::scores) ds = hn::Add(ds, d_weights);
+    return ds;
+  }
+
+  // tile_d_weights (kTileRows, tile columns), zeros outside.
+  void read_d_weights(const BackwardTile& tile, std::int64_t row, std::int64_t column) {
+    const Plane& plane = tile.d_weights;
+    const auto bytes = static_cast<std::int64_t>(item_size(plane.dtype));
+    for (int r = 0; r < kTileRows; ++r) {
+      Real* to = tile_d_weights_ + r * kColumns;
+      std::fill_n(to, kColumns, Real(0));
+      if (row + r >= queries_in(tile)) continue;
+      const std::int64_t offset =
+          (tile.query_begin + row + r) * plane.row_stride + (block_.key_begin + column) * plane.column_stride;
+      const Rows from = {const_cast<std::byte*>(plane.data) + offset * bytes, 0, plane.dtype};
+      with_type<Real>(from, [&](const auto* source) HWY_ATTR {
+        for (std::int64_t k = 0; k < std::min<std::int64_t>(kColumns, keys_ - column); ++k) {
+          to[k] = convert<Real>(source[k * plane.column_stride]) * static_cast<Real>(tile.d_weights_factor);
+        }
+      });
+    }
+  }
+
+  // Where element (query, key) of a panel begins. Pairs hold two queries, and queries are even.
+  static std::int64_t panel_offset(std::int64_t query, std::int64_t key) {
+    return (key / kPanelColumns * (kBackwardQueries / kValues) + query / kValues) * kPanelColumns + key % kPanelColumns;
+  }
+
+  HWY_INLINE void store_panel(E* panel, std::int64_t row, std::int64_t column, const Tile<E, kTileRows, 2>& tile) {
+    if constexpr (kPairs) {
+#if defined(HEADWAY_KERNEL_TARGET_AVX512_BF16)
+#pragma GCC unroll 8
+      for (int r = 0; r < kTileRows; r += 2) {
+#pragma GCC unroll 2
+        for (int v = 0; v < 2; ++v) {
+          const __m512i even = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(tile.sum[r][v].raw));
+          const __m512i odd = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(tile.sum[r + 1][v].raw));
+          _mm512_storeu_si512(panel + panel_offset(row + r, column + v * kLane),
+                              _mm512_or_si512(even, _mm512_slli_epi32(odd, 16)));
+        }
+      }
+#endif
+    } else {
+#pragma GCC unroll 8
+      for (int r = 0; r < kTileRows; ++r) {
+#pragma GCC unroll 2
+        for (int v = 0; v < 2; ++v) {
+          hn::StoreU(tile.sum[r][v], D(), panel + panel_offset(row + r, column + v * kLane));
+        }
+      }
+    }
+  }
+
+  // ds_by_key (keys / 32, queries, 16 pairs of keys).
+  HWY_INLINE void store_key_pairs([[maybe_unused]] std::int64_t row, [[maybe_unused]] std::int64_t column,
+                                  [[maybe_unused]] const Tile<E, kTileRows, 2>& tile) {
+#if defined(HEADWAY_KERNEL_TARGET_AVX512_BF16)
+#pragma GCC unroll 8
+    for (int r = 0; r < kTileRows; ++r) {
+      E* target = ds_by_key_ + (column / (2 * kPanelColumns) * kBackwardQueries + row + r) * kPanelColumns;
+      _mm512_storeu_si512(target, (__m512i)_mm512_cvtne2ps_pbh(tile.sum[r][1].raw, tile.sum[r][0].raw));
+    }
+#endif
+  }
+
+  // A tile that no query sees.
+  void clear(std::int64_t row, std::int64_t column) {
+    Tile<E, kTileRows, 2> zero;
+    start(zero, nullptr);
+    store_panel(p_, row, column, zero);
+    store_panel(ds_, row, column, zero);
+    if constexpr (kPairs) store_key_pairs(row, column, zero);
+    for (int r = 0; r < kTileRows; ++r) {
+      std::fill_n(score_gradients_ + (row + r) * kBackwardKeys + column, kColumns, Real(0));
+    }
+  }
+
+  // sums (keys, padded_dim) += panel^T rows, kPanelRows keys at a time.
+  void add_transposed(const BackwardTile& tile, const E* panel, const E* rows, std::int64_t dim,
+                      std::int64_t padded_dim, Real* sums) {
+    const bool careful = panel == p_ ? !d_outputs_finite_ : !queries_finite_;
+    const ScoreRule& rule = *tile.rule;
+    for (std::int64_t key = 0; key < keys_; key += kPanelRows) {
+      std::int64_t first = 0, end = queries_in(tile);
+      if (!tile.reaches_masked_keys()) {
+        // The queries that see any of these keys.
+        const std::int64_t position = block_.key_begin + key - rule.query_offset - tile.query_begin;
+        if (rule.right < kUnlimited) first = std::clamp<std::int64_t>(position - rule.right, 0, end) / kValues * kValues;
+        if (rule.left < kUnlimited) end = std::clamp<std::int64_t>(position + kPanelRows + rule.left, first, end);
+      }
+      const E* a = panel + panel_offset(first, key);
+      Real* target = sums + key * padded_dim;
+      const std::int64_t count = element_count<E>(end - first);
+      std::int64_t c = 0;
+      for (; c + kLane < dim; c += kColumns) {
+        const E* b = rows + c * (kBackwardQueries / kValues) + first / kValues * kColumns;
+        transposed_strip<2>(a, b, count, careful, target + c, padded_dim);
+      }
+      if (c < dim) {
+        const E* b = rows + c * (kBackwardQueries / kValues) + first / kValues * kColumns;
+        transposed_strip<1>(a, b, count, careful, target + c, padded_dim);
+      }
+    }
+  }
+
+  template <int kVectors>
+  HWY_INLINE void transposed_strip(const E* a, const E* b, std::int64_t count, bool careful, Real* target,
+                                   std::int64_t stride) {
+    const D d;
+    if (careful) {
+      for (std::int64_t k = 0; k < count; ++k) {
+        for (int r = 0; r < kPanelRows; ++r) {
+          add_carefully(a[k * kPanelColumns + r], b + k * kColumns, kVectors * kLane, target + r * stride);
+        }
+      }
+      return;
+    }
+    Tile<E, kPanelRows, kVectors> tile;
+#pragma GCC unroll 8
+    for (int r = 0; r < kPanelRows; ++r) {
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) tile.sum[r][v] = hn::Load(d, target + r * stride + v * kLane);
+    }
+    multiply<1, kPanelColumns>(a, b, kColumns, count, tile);
+#pragma GCC unroll 8
+    for (int r = 0; r < kPanelRows; ++r) {
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) hn::Store(tile.sum[r][v], d, target + r * stride + v * kLane);
+    }
+  }
+
+  // target += a * b, where a zero hides what it multiplies.
+  static void add_carefully(E a, const E* b, std::int64_t count, Real* target) {
+    if constexpr (kPairs) {
+      for (int half = 0; half < 2; ++half) {
+        const Real x = half_of(a, half);
+        if (x == 0) continue;
+        for (std::int64_t c = 0; c < count; ++c) target[c] += x * half_of(b[c], half);
+      }
+    } else {
+      if (a == 0) return;
+      for (std::int64_t c = 0; c < count; ++c) target[c] += a * b[c];
+    }
+  }
+  static Real half_of(Bf16Pair pair, int half) {
+    bfloat16 value;
+    value.bits = static_cast<std::uint16_t>(half == 0 ? pair.bits : pair.bits >> 16);
+    return to_float(value);
+  }
+
+  template <int kVectors>
+  HWY_INLINE void query_strip(const BackwardTile& task, std::int64_t row, int rows, std::int64_t c, std::int64_t first,
+                              std::int64_t end, bool careful, Real* sums) {
+    const D d;
+    alignas(64) Real partial[kTileRows][kColumns];
+    const std::int64_t width = std::min<std::int64_t>(kVectors * kLane, block_.head_dim - c);
+    const bool whole = rows == kTileRows && width == kVectors * kLane && !careful;
+    Real* target = whole ? sums : partial[0];
+    const std::int64_t stride = whole ? task.d_query_stride : kColumns;
+    if (!whole) {
+      std::memset(partial, 0, sizeof(partial));
+      for (int r = 0; r < rows && !task.first_keys; ++r) std::copy_n(sums + r * task.d_query_stride, width, partial[r]);
+    }
+    const E* b = key_rows_ + c * (kBackwardKeys / kValues);
+    Tile<E, kTileRows, kVectors> tile;
+#pragma GCC unroll 8
+    for (int r = 0; r < kTileRows; ++r) {
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) {
+        tile.sum[r][v] = whole && task.first_keys ? hn::Zero(d) : hn::LoadU(d, target + r * stride + v * kLane);
+      }
+    }
+    constexpr std::int64_t kGroup = kPanelColumns * kValues;
+    for (std::int64_t k = first; k < end; k += kGroup) {
+      const E* a = ds_by_key_ + (k / kGroup * kBackwardQueries + row) * kPanelColumns;
+      const std::int64_t count = element_count<E>(std::min(kGroup, end - k));
+      if (careful) {
+        for (int r = 0; r < kTileRows; ++r) {
+          for (std::int64_t i = 0; i < count; ++i) {
+            add_carefully(a[r * kPanelColumns + i], b + (k / kValues + i) * kColumns, kVectors * kLane, partial[r]);
+          }
+        }
+      } else {
+        multiply<kPanelColumns, 1>(a, b + k / kValues * kColumns, kColumns, count, tile);
+      }
+    }
+    if (!careful) {
+#pragma GCC unroll 8
+      for (int r = 0; r < kTileRows; ++r) {
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v) hn::StoreU(tile.sum[r][v], d, target + r * stride + v * kLane);
+      }
+    }
+    if (!whole) {
+      for (int r = 0; r < rows; ++r) std::copy_n(partial[r], width, sums + r * task.d_query_stride);
+    }
+  }
+
+  static constexpr Real kHidden = Real(-1);  // in tile_p_: a masked score
+
+  const BackwardBlock& block_;
+  const std::int64_t keys_;
+  const std::int64_t depth_;             // elements of a query
+  const std::int64_t value_depth_;       // elements of a value
+  const std::int64_t padded_dim_;        // head_dim to whole tiles
+  const std::int64_t padded_value_dim_;  // value_dim likewise
+  std::int64_t bytes_ = 0;               // of workspace taken
+  bool queries_finite_ = true;
+  bool d_outputs_finite_ = true;
+
+  Header* header_;
+  E* keys_transposed_;    // (key tiles, depth, tile columns)
+  E* values_transposed_;  // (key tiles, value_depth, tile columns)
+  E* key_rows_;           // (head_dim / tile columns, keys, tile columns)
+  E* queries_;            // (depth / tile columns, queries, tile columns): summed over columns
+  E* d_outputs_;          // likewise
+  E* query_rows_;         // (head_dim / tile columns, queries, tile columns): summed over rows
+  E* d_output_rows_;      // likewise
+  E* p_;                  // (keys / 16, queries, 16), dropout included
+  E* ds_;                 // likewise
+  E* ds_by_key_;          // pairs: (keys / 32, queries, 16); otherwise ds_
+  Real* d_keys_;          // (keys, padded_dim)
+  Real* d_values_;        // (keys, padded_value_dim)
+  Real* score_gradients_;  // (queries, keys): what the bias receives
+  Real* bias_;            // (queries, keys), base 2
+  std::uint8_t* keep_;    // (queries, keys)
+  Real* tile_p_;          // (kTileRows, tile columns): probabilities before dropout
+  Real* tile_slope_;      // (kTileRows, tile columns)
+  Real* tile_d_weights_;  // (kTileRows, tile columns)
+  Real* logsumexp2_;      // (queries)
+  Real* delta_;           // (queries)
+};
+
+// delta = sum(dO * O) - d_logsumexp and the log-sum-exp in base 2, row by row.
+template <typename Real>
+void row_statistics(const RowStatisticsTask& task, Real* HWY_RESTRICT workspace) {
+  const hn::ScalableTag<Real> d;
+  const std::int64_t lanes = hn::Lanes(d);
+  const std::int64_t padded = round_up(task.value_dim, lanes);
+  Real* output = workspace;
+  Real* d_output = workspace + padded;
+  for (std::int64_t r = 0; r < task.rows; ++r) {
+    Real delta = 0;
+    if (task.d_output.data) {
+      read_row<Real>(task.output, r, task.value_dim, padded, Real(1), output);
+      read_row<Real>(task.d_output, r, task.value_dim, padded, Real(1), d_output);
+      auto sum = hn::Zero(d);
+      for (std::int64_t c = 0; c < padded; c += lanes) {
+        sum = hn::MulAdd(hn::Load(d, output + c), hn::Load(d, d_output + c), sum);
+      }
+      delta = hn::GetLane(hn::SumOfLanes(d, sum));
+    }
+    if (task.d_logsumexp) delta -= static_cast<const Real*>(task.d_logsumexp)[r];
+    const Real logsumexp = static_cast<const Real*>(task.logsumexp)[r];
+    static_cast<Real*>(task.delta)[r] = delta;
+    static_cast<Real*>(task.logsumexp2)[r] =
+        logsumexp == kMasked<Real> ? -kMasked<Real> : logsumexp * static_cast<Real>(kLog2E);
+  }
+}
+
+}  // namespace headway::inline v0::internal::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();

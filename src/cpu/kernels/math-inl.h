@@ -1,0 +1,93 @@
+// exp2 and tanh of whole vectors.
+#pragma once
+
+#include "cpu/kernels/target-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace headway::inline v0::internal::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+inline constexpr double kLog2E = 1.4426950408889634074;
+inline constexpr double kLn2 = 0.69314718055994530942;
+
+// The value that a masked score takes.
+template <typename Real>
+inline constexpr Real kMasked = -std::numeric_limits<Real>::infinity();
+
+// x * 2^n for whole n; results below the smallest normal number become zero.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V scale_by_power([[maybe_unused]] D d, V x, V n) {
+#if HWY_TARGET <= HWY_AVX3
+  if constexpr (sizeof(hn::TFromD<D>) == 4) {
+    return V{_mm512_scalef_ps(x.raw, n.raw)};
+  } else {
+    return V{_mm512_scalef_pd(x.raw, n.raw)};
+  }
+#else
+  using Real = hn::TFromD<D>;
+  constexpr int kMantissa = sizeof(Real) == 4 ? 23 : 52;
+  constexpr Real kBias = sizeof(Real) == 4 ? 127 : 1023;
+  const hn::RebindToSigned<D> di;
+  // Exponent bits 0 and 2 * kBias + 1 are the floats 0 and infinity. The order of Max and Min lets NaN in x decide.
+  const V clamped = hn::Min(hn::Set(d, kBias + 1), hn::Max(hn::Set(d, -kBias), n));
+  const auto exponent = hn::ConvertTo(di, hn::Add(clamped, hn::Set(d, kBias)));
+  return hn::Mul(x, hn::BitCast(d, hn::ShiftLeft<kMantissa>(exponent)));
+#endif
+}
+
+// 2^r - 1 divided by r for |r| <= 1/2, as a polynomial. Minimax fits; with exp2 below 1.83 ulp in float, 1 ulp in double.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V exp2_fraction(D d, V r) {
+  if constexpr (sizeof(hn::TFromD<D>) == 4) {
+    V p = hn::Set(d, 0.001326472731307149f);
+    p = hn::MulAdd(p, r, hn::Set(d, 0.009671512991189957f));
+    p = hn::MulAdd(p, r, hn::Set(d, 0.05550748482346535f));
+    p = hn::MulAdd(p, r, hn::Set(d, 0.24022240936756134f));
+    return hn::MulAdd(p, r, hn::Set(d, 0.6931469440460205f));
+  } else {
+    V p = hn::Set(d, 4.0780717860928704165e-10);
+    p = hn::MulAdd(p, r, hn::Set(d, 7.0725703945407994337e-9));
+    p = hn::MulAdd(p, r, hn::Set(d, 1.0180647660573069343e-7));
+    p = hn::MulAdd(p, r, hn::Set(d, 1.3215442675452855182e-6));
+    p = hn::MulAdd(p, r, hn::Set(d, 0.00001525272738518977478));
+    p = hn::MulAdd(p, r, hn::Set(d, 0.00015403530441571850099));
+    p = hn::MulAdd(p, r, hn::Set(d, 0.001333355815343996974));
+    p = hn::MulAdd(p, r, hn::Set(d, 0.0096181291076070026171));
+    p = hn::MulAdd(p, r, hn::Set(d, 0.055504108664790394528));
+    p = hn::MulAdd(p, r, hn::Set(d, 0.24022650695910098006));
+    return hn::MulAdd(p, r, hn::Set(d, 0.69314718055994569675));
+  }
+}
+
+// 2^x for finite x; infinities give NaN.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V exp2_finite(D d, V x) {
+  const V n = hn::Round(x);
+  const V r = hn::Sub(x, n);
+  return scale_by_power(d, hn::MulAdd(exp2_fraction(d, r), r, hn::Set(d, 1)), n);
+}
+
+// 2^x for x < infinity; -infinity gives 0, NaN stays NaN (Max returns its second operand then).
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V exp2(D d, V x) {
+  using Real = hn::TFromD<D>;
+  return exp2_finite(d, hn::Max(hn::Set(d, sizeof(Real) == 4 ? Real(-200) : Real(-1200)), x));
+}
+
+// tanh(x) = e / (e + 2) with e = exp(2 x) - 1, computed without cancellation.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V tanh(D d, V x) {
+  using Real = hn::TFromD<D>;
+  const V limit = hn::Set(d, sizeof(Real) == 4 ? Real(10) : Real(20));  // past it tanh rounds to 1
+  const V clamped = hn::Min(limit, hn::Max(hn::Neg(limit), x));
+  const V y = hn::Mul(clamped, hn::Set(d, static_cast<Real>(2 * kLog2E)));
+  const V n = hn::Round(y);
+  const V r = hn::Sub(y, n);
+  const V one = hn::Set(d, 1);
+  const V power = scale_by_power(d, one, n);
+  const V e = hn::MulAdd(hn::Mul(exp2_fraction(d, r), r), power, hn::Sub(power, one));
+  return hn::Div(e, hn::Add(e, hn::Set(d, 2)));
+}
+
+}  // namespace headway::inline v0::internal::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();

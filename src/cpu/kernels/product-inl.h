@@ -1,0 +1,110 @@
+// The one inner loop under every product: a register tile of rows x vectors, fed by broadcasts of A and vectors of B.
+#pragma once
+
+#include <cstdint>
+
+#include "cpu/kernels/target-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace headway::inline v0::internal::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Two bf16 numbers that are multiplied with two others and added to one float.
+struct Bf16Pair {
+  std::uint32_t bits;
+};
+
+// What a product computes in. Element: what A and B hold. Real: what is summed.
+template <typename E>
+struct Arithmetic {
+  using Element = E;
+  using Real = E;
+  static constexpr std::int64_t kValues = 1;  // values per element
+  static constexpr bool kFoldsScale = true;   // scaling an operand loses nothing worth keeping
+};
+template <>
+struct Arithmetic<Bf16Pair> {
+  using Element = Bf16Pair;
+  using Real = float;
+  static constexpr std::int64_t kValues = 2;
+  static constexpr bool kFoldsScale = false;
+};
+
+template <typename E>
+using RealOf = typename Arithmetic<E>::Real;
+template <typename E>
+using VectorTag = hn::ScalableTag<RealOf<E>>;
+template <typename E>
+using VectorOf = hn::Vec<VectorTag<E>>;
+
+// Lanes of a vector, the columns of a tile (two vectors), and how many of its rows fit the registers.
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_NEON
+inline constexpr int kTileRows = 8;      // 32 registers: 16 sums, 2 vectors of B, broadcasts
+inline constexpr int kPanelRows = 8;
+#else
+inline constexpr int kTileRows = 6;      // 16 registers: 12 sums, 2 vectors of B, a broadcast
+inline constexpr int kPanelRows = 4;     // divides kPanelColumns
+#endif
+template <typename E>
+inline constexpr int kLanes = hn::MaxLanes(VectorTag<E>());
+template <typename E>
+inline constexpr int kTileColumns = 2 * kLanes<E>;
+
+HWY_INLINE hn::Vec<hn::ScalableTag<float>> multiply_add(float a, const float* b, hn::Vec<hn::ScalableTag<float>> sum) {
+  const hn::ScalableTag<float> d;
+  return hn::MulAdd(hn::Set(d, a), hn::LoadU(d, b), sum);
+}
+HWY_INLINE hn::Vec<hn::ScalableTag<double>> multiply_add(double a, const double* b,
+                                                         hn::Vec<hn::ScalableTag<double>> sum) {
+  const hn::ScalableTag<double> d;
+  return hn::MulAdd(hn::Set(d, a), hn::LoadU(d, b), sum);
+}
+#if defined(HEADWAY_KERNEL_TARGET_AVX512_BF16)
+HWY_INLINE hn::Vec<hn::ScalableTag<float>> multiply_add(Bf16Pair a, const Bf16Pair* b,
+                                                        hn::Vec<hn::ScalableTag<float>> sum) {
+  const __m512i pairs = _mm512_loadu_si512(b);
+  const __m512i pair = _mm512_set1_epi32(static_cast<int>(a.bits));
+  return hn::Vec<hn::ScalableTag<float>>{_mm512_dpbf16_ps(sum.raw, (__m512bh)pair, (__m512bh)pairs)};
+}
+#endif
+
+// A tile of sums in registers.
+template <typename E, int kRows, int kVectors>
+struct Tile {
+  VectorOf<E> sum[kRows][kVectors];
+};
+
+// sum[r][v] += a[r * kRowStride + k * kStep] * b[k * b_stride + v * lanes] over k in [0, count).
+template <int kRowStride, int kStep, typename E, int kRows, int kVectors>
+HWY_INLINE void multiply(const E* HWY_RESTRICT a, const E* HWY_RESTRICT b, std::int64_t b_stride, std::int64_t count,
+                         Tile<E, kRows, kVectors>& tile) {
+  std::int64_t k = 0;
+  for (; k + 4 <= count; k += 4) {
+#pragma GCC unroll 4
+    for (int u = 0; u < 4; ++u) {
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v) {
+          tile.sum[r][v] = multiply_add(a[r * kRowStride + u * kStep], b + u * b_stride + v * kLanes<E>, tile.sum[r][v]);
+        }
+      }
+    }
+    a += 4 * kStep;
+    b += 4 * b_stride;
+  }
+  for (; k < count; ++k) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) {
+        tile.sum[r][v] = multiply_add(a[r * kRowStride], b + v * kLanes<E>, tile.sum[r][v]);
+      }
+    }
+    a += kStep;
+    b += b_stride;
+  }
+}
+
+}  // namespace headway::inline v0::internal::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();

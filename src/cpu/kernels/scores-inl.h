@@ -1,0 +1,159 @@
+// From Q K^T to what the softmax sees: softcap, ALiBi, bias, mask and the limits of causal, window and key lengths.
+// All scores are in base 2: log2(e) is folded into the scale, and bias, ALiBi and softcap are scaled to match.
+#pragma once
+
+#include <cmath>
+
+#include "cpu/kernels/attention.h"
+#include "cpu/kernels/math-inl.h"
+#include "cpu/kernels/pack-inl.h"
+#include "cpu/kernels/product-inl.h"
+#include "cpu/kernels/target-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace headway::inline v0::internal::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// The visible keys of a block of kTileRows queries; rows past the last query repeat its limits.
+struct RowLimits {
+  std::int64_t first[kTileRows];
+  std::int64_t end[kTileRows];
+  std::int64_t min_first, max_first, min_end, max_end;
+
+  RowLimits(const ScoreRule& rule, std::int64_t query, std::int64_t query_end) {
+    min_first = min_end = kUnlimited;
+    max_first = max_end = 0;
+    for (int r = 0; r < kTileRows; ++r) {
+      const std::int64_t q = std::min(query + r, query_end - 1);
+      first[r] = rule.first_key(q);
+      end[r] = std::max(rule.end_key(q), first[r]);
+      min_first = std::min(min_first, first[r]);
+      max_first = std::max(max_first, first[r]);
+      min_end = std::min(min_end, end[r]);
+      max_end = std::max(max_end, end[r]);
+    }
+  }
+  // True when all rows see all of the columns [begin, end).
+  bool all_see(std::int64_t begin, std::int64_t past) const { return begin >= max_first && past <= min_end; }
+};
+
+// The mask of the lanes at columns [column, column + lanes) that lie in [first, end).
+template <class D>
+HWY_INLINE hn::Mask<D> visible(D d, std::int64_t column, std::int64_t first, std::int64_t end) {
+  using Real = hn::TFromD<D>;
+  const std::int64_t lanes = hn::Lanes(d);
+  const Real low = static_cast<Real>(std::clamp<std::int64_t>(first - column, 0, lanes));
+  const Real high = static_cast<Real>(std::clamp<std::int64_t>(end - column, 0, lanes));
+  const auto lane = hn::Iota(d, Real(0));
+  return hn::And(hn::Ge(lane, hn::Set(d, low)), hn::Lt(lane, hn::Set(d, high)));
+}
+
+// sum = Q K^T for one tile. query (strips, kTileRows, tile columns), keys (depth, tile columns).
+template <typename E, int kVectors>
+HWY_INLINE void multiply_scores(const E* query, const E* keys, std::int64_t depth, Tile<E, kTileRows, kVectors>& tile) {
+  constexpr int kStrip = kTileColumns<E>;
+  for (std::int64_t k = 0; k < depth; k += kStrip) {
+    multiply<kStrip, 1>(query + k * kTileRows, keys + k * kStrip, kStrip, std::min<std::int64_t>(kStrip, depth - k), tile);
+  }
+}
+
+// Copies queries [query, query + kTileRows) into (strips, kTileRows, tile columns), zeros past query_end.
+template <typename E>
+void copy_query_block(const Rows& rows, std::int64_t query, std::int64_t query_end, std::int64_t dim,
+                      RealOf<E> factor, E* HWY_RESTRICT target) {
+  constexpr int kStrip = kTileColumns<E>;
+  constexpr std::int64_t kValues = kStrip * Arithmetic<E>::kValues;
+  for (std::int64_t c = 0, strip = 0; c < dim; c += kValues, ++strip) {
+    const std::int64_t count = std::min(kValues, dim - c);
+    for (int r = 0; r < kTileRows; ++r) {
+      E* to = target + (strip * kTileRows + r) * kStrip;
+      if (query + r >= query_end) {
+        std::memset(to, 0, kStrip * sizeof(E));
+      } else if constexpr (std::is_same_v<E, Bf16Pair>) {
+        std::memcpy(to, reinterpret_cast<const bfloat16*>(rows.data) + (query + r) * rows.stride + c,
+                    count * sizeof(bfloat16));
+        std::memset(reinterpret_cast<std::uint16_t*>(to) + count, 0, (kValues - count) * sizeof(bfloat16));
+      } else {
+        const Rows shifted = {rows.data + c * static_cast<std::int64_t>(item_size(rows.dtype)), rows.stride, rows.dtype};
+        read_row<RealOf<E>>(shifted, query + r, count, kStrip, factor, to);
+      }
+    }
+  }
+}
+
+// Bias and mask of one query over keys [begin, end) as one row in base 2: -inf where masked.
+template <typename Real>
+struct ScoreModifier {
+  const ScoreRule& rule;
+  Real softcap;  // base 2; 0: none
+  Real slope;    // base 2
+
+  explicit ScoreModifier(const ScoreRule& r)
+      : rule(r), softcap(static_cast<Real>(r.softcap * kLog2E)), slope(static_cast<Real>(r.alibi_slope * kLog2E)) {}
+
+  bool has_bias() const { return rule.bias.data || rule.mask.data; }
+  // True when every query has the same bias row.
+  bool same_for_all_rows() const {
+    return (!rule.bias.data || rule.bias.row_stride == 0) && (!rule.mask.data || rule.mask.row_stride == 0);
+  }
+
+  template <typename In>
+  HWY_INLINE void read_bias(std::int64_t query, std::int64_t begin, std::int64_t end, Real* HWY_RESTRICT row) const {
+    const std::int64_t stride = rule.bias.column_stride;
+    const In* from = reinterpret_cast<const In*>(rule.bias.data) + query * rule.bias.row_stride + begin * stride;
+    if (stride == 1) {
+      for (std::int64_t k = 0; k < end - begin; ++k) row[k] = convert<Real>(from[k]) * static_cast<Real>(kLog2E);
+    } else {
+      for (std::int64_t k = 0; k < end - begin; ++k) row[k] = convert<Real>(from[k * stride]) * static_cast<Real>(kLog2E);
+    }
+  }
+
+  // row (end - begin), then -inf up to `padded`.
+  void bias_row(std::int64_t query, std::int64_t begin, std::int64_t end, std::int64_t padded,
+                Real* HWY_RESTRICT row) const {
+    const std::int64_t count = end - begin;
+    if (!rule.bias.data) {
+      std::fill(row, row + count, Real(0));
+    } else {
+      switch (rule.bias.dtype) {
+        case DType::float64: read_bias<double>(query, begin, end, row); break;
+        case DType::bfloat16: read_bias<bfloat16>(query, begin, end, row); break;
+        case DType::float16: read_bias<float16>(query, begin, end, row); break;
+        default: read_bias<float>(query, begin, end, row);
+      }
+    }
+    if (rule.mask.data) {
+      const std::int64_t stride = rule.mask.column_stride;
+      const auto* from = reinterpret_cast<const std::uint8_t*>(rule.mask.data) + query * rule.mask.row_stride + begin * stride;
+      const bool keeps = rule.mask_true_keeps;
+      if (stride == 1) {
+        for (std::int64_t k = 0; k < count; ++k) row[k] = (from[k] != 0) == keeps ? row[k] : kMasked<Real>;
+      } else {
+        for (std::int64_t k = 0; k < count; ++k) row[k] = (from[k * stride] != 0) == keeps ? row[k] : kMasked<Real>;
+      }
+    }
+    std::fill(row + count, row + padded, kMasked<Real>);
+  }
+
+  template <class D, class V = hn::Vec<D>>
+  HWY_INLINE V cap(D d, V score) const {
+    if (softcap == 0) return score;
+    return hn::Mul(hn::Set(d, softcap), tanh(d, hn::Div(score, hn::Set(d, softcap))));
+  }
+
+  // What is added to the capped score at `distance` = key position - query position of lane 0.
+  template <class D, class V = hn::Vec<D>>
+  HWY_INLINE V add_bias(D d, V score, Real distance, const Real* bias) const {
+    if (slope != 0) {
+      score = hn::NegMulAdd(hn::Set(d, slope), hn::Abs(hn::Add(hn::Iota(d, Real(0)), hn::Set(d, distance))), score);
+    }
+    if (bias) {
+      const V b = hn::LoadU(d, bias);
+      score = hn::IfThenElse(hn::Eq(b, hn::Set(d, kMasked<Real>)), b, hn::Add(score, b));
+    }
+    return score;
+  }
+};
+
+}  // namespace headway::inline v0::internal::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();

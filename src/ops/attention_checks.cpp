@@ -1,0 +1,220 @@
+#include "ops/attention_checks.h"
+
+#include <cmath>
+
+#include "core/check.h"
+
+namespace headway::inline v0::internal {
+namespace {
+
+void check_inputs(std::string_view function, const Tensor& query, const Tensor& key, const Tensor& value) {
+  const auto check_tensor = [&](const Tensor& tensor, std::string_view name, std::string_view shape) {
+    check(tensor.defined(), function, ": ", name, " is not given, expected a tensor ", shape);
+    check(tensor.rank() == 4, function, ": ", name, " has shape ", tensor.shape(), ", expected ", shape);
+    check(is_floating(tensor.dtype()), function, ": ", name, " has dtype ", tensor.dtype(),
+          ", expected float32, float64, bfloat16 or float16");
+    check(tensor.dtype() == query.dtype(), function, ": ", name, " has dtype ", tensor.dtype(),
+          ", expected the query's ", query.dtype());
+  };
+  check_tensor(query, "query", "[batch, heads, query_length, head_dim]");
+  check_tensor(key, "key", "[batch, kv_heads, key_length, head_dim]");
+  check_tensor(value, "value", "[batch, kv_heads, key_length, value_dim]");
+  check(key.size(0) == query.size(0), function, ": key has batch ", key.size(0), ", expected the query's ",
+        query.size(0));
+  check(value.size(0) == query.size(0), function, ": value has batch ", value.size(0), ", expected the query's ",
+        query.size(0));
+  check(value.size(1) == key.size(1), function, ": value has ", value.size(1), " heads, expected the key's ",
+        key.size(1));
+  check(key.size(1) > 0 ? query.size(1) % key.size(1) == 0 : query.size(1) == 0, function, ": key has ", key.size(1),
+        " heads, which does not divide the query's ", query.size(1));
+  check(key.size(3) == query.size(3), function, ": key has head_dim ", key.size(3), ", expected the query's ",
+        query.size(3));
+  check(query.size(3) >= 1, function, ": query has head_dim 0, expected at least 1");
+  check(value.size(2) == key.size(2), function, ": value has length ", value.size(2), ", expected the key's ",
+        key.size(2));
+}
+
+// The integers of an option as a vector of `count`; one number is repeated where `repeat` allows it.
+std::vector<std::int64_t> read_integers(std::string_view function, std::string_view name, const PerEntry& option,
+                                        std::int64_t count, bool repeat) {
+  const Tensor& tensor = option.tensor();
+  check(tensor.dtype() == DType::int32 || tensor.dtype() == DType::int64, function, ": ", name, " has dtype ",
+        tensor.dtype(), ", expected int32 or int64");
+  const bool single = repeat && tensor.element_count() == 1 && tensor.rank() <= 1;
+  check(single || (tensor.rank() == 1 && tensor.size(0) == count), function, ": ", name, " has shape ", tensor.shape(),
+        ", expected ", repeat ? "one number or [" : "[", count, "]");
+  const Tensor wide = tensor.to(DType::int64).contiguous();
+  const std::int64_t* values = wide.data<std::int64_t>();
+  if (single) return std::vector<std::int64_t>(static_cast<std::size_t>(count), values[0]);
+  return std::vector<std::int64_t>(values, values + count);
+}
+
+// Cumulative lengths: start at 0, never fall, end at `total`.
+std::vector<std::int64_t> read_cumulative(std::string_view function, std::string_view name, const PerEntry& option,
+                                          std::int64_t total) {
+  const Tensor& tensor = option.tensor();
+  check(tensor.rank() == 1 && tensor.size(0) >= 1, function, ": ", name, " has shape ", tensor.shape(),
+        ", expected [sequences + 1]");
+  const auto values = read_integers(function, name, option, tensor.size(0), false);
+  check(values.front() == 0, function, ": ", name, " starts at ", values.front(), ", expected 0");
+  for (std::size_t i = 1; i < values.size(); ++i) {
+    check(values[i] >= values[i - 1], function, ": ", name, " falls from ", values[i - 1], " to ", values[i],
+          " at index ", i, ", expected lengths that are not negative");
+  }
+  check(values.back() == total, function, ": ", name, " ends at ", values.back(), ", expected ", total,
+        ", the rows of the tensor");
+  return values;
+}
+
+void make_sequences(std::string_view function, const AttentionOptions& options, AttentionProblem& problem) {
+  problem.packed = options.cu_query_lengths.defined() || options.cu_key_lengths.defined();
+  if (problem.packed) {
+    check(options.cu_query_lengths.defined() && options.cu_key_lengths.defined(), function,
+          ": cu_query_lengths and cu_key_lengths go together, but only one of them was given");
+    check(problem.batch == 1, function, ": query has batch ", problem.batch,
+          ", expected 1 with cu_query_lengths, which packs all sequences into one entry");
+    const auto queries = read_cumulative(function, "cu_query_lengths", options.cu_query_lengths, problem.query_length);
+    const auto keys = read_cumulative(function, "cu_key_lengths", options.cu_key_lengths, problem.key_length);
+    check(queries.size() == keys.size(), function, ": cu_key_lengths has ", keys.size(),
+          " entries, expected as many as cu_query_lengths, ", queries.size());
+    for (std::size_t i = 0; i + 1 < queries.size(); ++i) {
+      problem.sequences.push_back({.batch = 0,
+                                   .query_begin = queries[i],
+                                   .query_length = queries[i + 1] - queries[i],
+                                   .key_begin = keys[i],
+                                   .key_length = keys[i + 1] - keys[i]});
+    }
+  } else {
+    for (std::int64_t b = 0; b < problem.batch; ++b) {
+      problem.sequences.push_back(
+          {.batch = b, .query_length = problem.query_length, .key_length = problem.key_length});
+    }
+  }
+  const auto count = static_cast<std::int64_t>(problem.sequences.size());
+  for (Sequence& sequence : problem.sequences) sequence.key_count = sequence.key_length;
+  if (options.key_lengths.defined()) {
+    const auto lengths = read_integers(function, "key_lengths", options.key_lengths, count, true);
+    for (std::int64_t i = 0; i < count; ++i) {
+      Sequence& sequence = problem.sequences[static_cast<std::size_t>(i)];
+      const std::int64_t length = lengths[static_cast<std::size_t>(i)];
+      check(length >= 0 && length <= sequence.key_length, function, ": key_lengths[", i, "] is ", length,
+            ", expected 0 to ", sequence.key_length);
+      sequence.key_count = length;
+    }
+  }
+  for (Sequence& sequence : problem.sequences) {
+    if (options.causal == Causal::bottom_right) sequence.query_offset = sequence.key_count - sequence.query_length;
+  }
+  if (options.query_offset.defined()) {
+    const auto offsets = read_integers(function, "query_offset", options.query_offset, count, true);
+    constexpr std::int64_t kLimit = std::int64_t{1} << 60;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t offset = offsets[static_cast<std::size_t>(i)];
+      check(offset >= -kLimit && offset <= kLimit, function, ": query_offset[", i, "] is ", offset,
+            ", expected at most 2^60 in size");
+      problem.sequences[static_cast<std::size_t>(i)].query_offset = offset;
+    }
+  }
+}
+
+// A mask or bias as a view of [batch, heads, query_length, key_length].
+Tensor broadcast(std::string_view function, std::string_view name, const Tensor& tensor,
+                 const AttentionProblem& problem) {
+  const Shape target = {problem.batch, problem.heads, problem.query_length, problem.key_length};
+  bool fits = tensor.rank() <= 4;
+  for (int i = 1; fits && i <= tensor.rank(); ++i) fits = tensor.size(-i) == 1 || tensor.size(-i) == target[-i];
+  check(fits, function, ": ", name, " has shape ", tensor.shape(), ", which does not broadcast to [batch, heads, ",
+        "query_length, key_length] = ", target);
+  return tensor.expand(target);
+}
+
+void read_reach(std::string_view function, std::string_view name, const std::optional<std::int64_t>& reach,
+                std::optional<std::int64_t>& target) {
+  if (!reach) return;
+  check(*reach >= 0, function, ": ", name, " is ", *reach, ", expected 0 or more, or nothing for no limit");
+  constexpr std::int64_t kFar = std::int64_t{1} << 60;  // beyond every length: the same as no limit
+  if (*reach < kFar) target = *reach;
+}
+
+// A floating tensor [heads] or, where allowed, [sequences, heads], as doubles.
+std::vector<double> read_per_head(std::string_view function, std::string_view name, const Tensor& tensor,
+                                  const AttentionProblem& problem, bool per_sequence) {
+  check(is_floating(tensor.dtype()), function, ": ", name, " has dtype ", tensor.dtype(), ", expected a floating dtype");
+  const auto count = static_cast<std::int64_t>(problem.sequences.size());
+  const bool by_head = tensor.rank() == 1 && tensor.size(0) == problem.heads;
+  const bool by_both = per_sequence && tensor.rank() == 2 && tensor.size(0) == count && tensor.size(1) == problem.heads;
+  check(by_head || by_both, function, ": ", name, " has shape ", tensor.shape(), ", expected [", problem.heads, "]",
+        per_sequence ? " or [batch, heads]" : "");
+  std::vector<double> values = tensor.to_vector();
+  if (per_sequence && by_head) {
+    const std::vector<double> once = values;
+    values.clear();
+    for (std::int64_t i = 0; i < count; ++i) values.insert(values.end(), once.begin(), once.end());
+  }
+  return values;
+}
+
+}  // namespace
+
+Tensor with_contiguous_rows(const Tensor& tensor) {
+  return tensor.size(-1) <= 1 || tensor.stride(-1) == 1 ? tensor : tensor.contiguous();
+}
+
+Shape weights_shape(const AttentionProblem& problem) {
+  if (problem.weights == Weights::mean) return {problem.batch, problem.query_length, problem.key_length};
+  return {problem.batch, problem.heads, problem.query_length, problem.key_length};
+}
+
+AttentionProblem make_attention_problem(std::string_view function, const Tensor& query, const Tensor& key,
+                                        const Tensor& value, const AttentionOptions& options) {
+  check_inputs(function, query, key, value);
+  AttentionProblem problem;
+  problem.query = with_contiguous_rows(query);
+  problem.key = with_contiguous_rows(key);
+  problem.value = with_contiguous_rows(value);
+  problem.batch = query.size(0);
+  problem.heads = query.size(1);
+  problem.kv_heads = key.size(1);
+  problem.query_length = query.size(2);
+  problem.key_length = key.size(2);
+  problem.head_dim = query.size(3);
+  problem.value_dim = value.size(3);
+
+  problem.scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(problem.head_dim)));
+  check(std::isfinite(problem.scale), function, ": scale is ", problem.scale, ", expected a finite number");
+  if (options.softcap) {
+    check(std::isfinite(*options.softcap) && *options.softcap > 0, function, ": softcap is ", *options.softcap,
+          ", expected a finite number above 0");
+    problem.softcap = *options.softcap;
+  }
+  check(options.dropout >= 0 && options.dropout < 1, function, ": dropout is ", options.dropout,
+        ", expected at least 0 and below 1");
+  if (options.dropout > 0) problem.dropout = Dropout::make(options.dropout, options.seed);
+
+  read_reach(function, "window.left", options.window.left, problem.left);
+  read_reach(function, "window.right", options.window.right, problem.right);
+  if (options.causal != Causal::none) problem.right = 0;
+  make_sequences(function, options, problem);
+
+  if (options.mask.defined()) {
+    const Tensor& mask = options.mask.tensor();
+    check(mask.dtype() == DType::boolean, function, ": mask has dtype ", mask.dtype(),
+          ", expected boolean (a floating mask that is added is the bias)");
+    problem.mask = broadcast(function, "mask", mask, problem);
+    problem.mask_true_keeps = options.mask.true_keeps();
+  }
+  if (options.bias.defined()) {
+    check(is_floating(options.bias.dtype()), function, ": bias has dtype ", options.bias.dtype(),
+          ", expected a floating dtype (a boolean one is the mask)");
+    problem.bias = broadcast(function, "bias", options.bias, problem);
+  }
+  if (options.alibi_slopes.defined()) {
+    problem.alibi_slopes = read_per_head(function, "alibi_slopes", options.alibi_slopes, problem, true);
+  }
+  if (options.sinks.defined()) problem.sinks = read_per_head(function, "sinks", options.sinks, problem, false);
+  problem.weights = options.weights;
+  problem.weights_of = options.weights_of;
+  return problem;
+}
+
+}  // namespace headway::inline v0::internal

@@ -1,0 +1,20 @@
+// Checks of attention's arguments.
+#pragma once
+
+#include <string_view>
+
+#include "core/attention_problem.h"
+
+namespace headway::inline v0::internal {
+
+// Checks everything that the caller gave and spells it out; throws Error naming `function` and the argument.
+AttentionProblem make_attention_problem(std::string_view function, const Tensor& query, const Tensor& key,
+                                        const Tensor& value, const AttentionOptions& options);
+
+// The tensor itself where its last dimension is contiguous, a copy elsewhere.
+Tensor with_contiguous_rows(const Tensor& tensor);
+
+// The shape of the weights that the options ask for.
+Shape weights_shape(const AttentionProblem& problem);
+
+}  // namespace headway::inline v0::internal

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Checks every #include against the rooms' rules: who may know whom (see docs/architecture.md)."""
+
+import argparse
+import pathlib
+import re
+import sys
+
+# Room -> the rooms whose headers it may include, besides its own and the public ones.
+CORE = {"core"}
+BACKENDS = CORE | {"cpu", "cuda"}
+OPS = BACKENDS | {"ops"}
+NN = OPS | {"nn"}
+MODELS = NN | {"models", "io"}
+ROOMS = {
+    "core": set(),
+    "cpu": CORE,
+    "cuda": CORE,
+    "io": CORE,
+    "ops": BACKENDS,
+    "nn": OPS,
+    "models": NN | {"io"},
+    "train": MODELS,
+    "explain": MODELS,
+    "dist": CORE,  # the communicators; attention across ranks gets more below
+}
+# Single files that may know more than their room.
+EXCEPTIONS = {"src/dist/attention": OPS}
+# These look inside by profession.
+UNRESTRICTED = ("tests/", "bench/")
+# Users: the public headers alone.
+PUBLIC_ONLY = ("cli/", "examples/", "python/", "tests/consumer/")
+
+# Third-party headers -> where they may appear.
+THIRD_PARTY = {
+    "hwy/": ("src/cpu/kernels/",),
+    "cuda": ("src/cuda/",),
+    "cublas": ("src/cuda/",),
+    "nccl": ("src/dist/",),
+    "mpi.h": ("src/dist/",),
+    "nanobind/": ("python/",),
+    "gtest/": ("tests/",),
+    "immintrin.h": ("src/cpu/", "src/core/spin.h"),  # spin.h: the pause instruction
+    "arm_neon.h": ("src/cpu/",),
+}
+
+SOURCE_SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+def room_of(path):
+    """The room that a repository path lies in: "core" for src/core/x.cpp, None outside src/."""
+    parts = path.split("/")
+    return parts[1] if parts[0] == "src" and len(parts) > 2 else None
+
+
+def third_party_error(path, header):
+    for prefix, homes in THIRD_PARTY.items():
+        if header.startswith(prefix) and not path.startswith(homes + UNRESTRICTED):
+            return f"<{header}> may only be used in {', '.join(homes)}"
+    return None
+
+
+def error_of(path, quote, header, root):
+    """What is wrong with one include, or None."""
+    included_room = header.split("/")[0] if "/" in header else None
+    is_public = included_room == "headway"
+    if path.startswith(PUBLIC_ONLY):
+        if included_room in ROOMS:
+            return f'"{header}" is internal: only headway/ may be used here'
+        return third_party_error(path, header)
+    if path.startswith(UNRESTRICTED):
+        return None
+    if path.startswith("include/"):
+        if quote == "<" and ("/" in header or header.endswith(".h")):
+            return f"<{header}>: a public header includes only headway/ and the C++ standard library"
+        if quote == '"' and not is_public:
+            return f'"{header}": a public header includes only headway/ and the C++ standard library'
+        return None
+    if is_public or header.startswith(tuple(THIRD_PARTY)) or quote == "<" and included_room not in ROOMS:
+        return third_party_error(path, header)
+
+    room = room_of(path)
+    if included_room not in ROOMS:
+        return f'"{header}": name internal headers from src/ on, as in "{room}/..."'
+    if not (root / "src" / header).is_file():
+        return f'"{header}" is not a file under src/'
+    allowed = {room} | ROOMS.get(room, set())
+    for prefix, rooms in EXCEPTIONS.items():
+        if path.startswith(prefix):
+            allowed |= rooms
+    if included_room not in allowed:
+        return f'"{header}": {room} may not know {included_room} (only {", ".join(sorted(allowed))})'
+    return None
+
+
+def check(root):
+    """All violations under `root`, as "path:line: message"."""
+    errors = []
+    for top in ("include", "src", "cli", "python", "examples", "tests", "bench"):
+        for file in sorted((root / top).rglob("*")):
+            if file.suffix not in SOURCE_SUFFIXES:
+                continue
+            path = file.relative_to(root).as_posix()
+            room = room_of(path)
+            if room is not None and room not in ROOMS:
+                errors.append(f"{path}:1: src/{room} is not a room of docs/architecture.md")
+                continue
+            for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+                match = INCLUDE.match(line)
+                error = match and error_of(path, match[1], match[2], root)
+                if error:
+                    errors.append(f"{path}:{number}: {error}")
+    return errors
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
+    errors = check(parser.parse_args().root)
+    for error in errors:
+        print(error)
+    print(f"layers: {len(errors)} violation{'' if len(errors) == 1 else 's'}")
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

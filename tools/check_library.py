@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+"""Checks what libheadway.so shows and weighs: only headway's versioned names, at most 5 MB when stripped."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+MAX_BYTES = 5_000_000
+
+
+def foreign_symbols(library):
+    """Defined dynamic symbols that are neither part of headway::v0 nor the standard library's, which are shared."""
+    listing = subprocess.run(["nm", "--dynamic", "--defined-only", "--demangle", library],
+                             check=True, capture_output=True, text=True).stdout
+    names = [line.split(maxsplit=2)[2] for line in listing.splitlines()]
+    return [name for name in names
+            if "headway::v0::internal" in name or "headway::v0::" not in name and "std::" not in name]
+
+
+def stripped_bytes(library):
+    with tempfile.TemporaryDirectory() as directory:
+        copy = pathlib.Path(directory) / "stripped"
+        subprocess.run(["strip", "-o", copy, library], check=True)
+        return copy.stat().st_size
+
+
+def main():
+    library = sys.argv[1]
+    foreign = foreign_symbols(library)
+    for name in foreign:
+        print(f"visible, but not public: {name}")
+    size = stripped_bytes(library)
+    print(f"library: {len(foreign)} foreign symbols, {size / 1e6:.2f} MB stripped (at most {MAX_BYTES / 1e6:.0f})")
+    return 1 if foreign or size > MAX_BYTES else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
