@@ -38,20 +38,23 @@ TEST(AttentionBackward, MatchesTheReference) {
     GradientSpread spread;
     reference_forward(p, &forward_spread);
     const GradientValues exact = reference_backward(p, &spread), naive = naive_backward(p);
-    const double score = forward_spread.score;
-    worst.expect(c, "query", compare(result.query, exact.query, naive.query, {c.dtype, spread.query, score}));
-    worst.expect(c, "key", compare(result.key, exact.key, naive.key, {c.dtype, spread.key, score}));
-    worst.expect(c, "value", compare(result.value, exact.value, naive.value, {c.dtype, spread.value, score}));
+    const double score = forward_spread.score, logsumexp = forward_spread.logsumexp;
+    worst.expect(c, "query",
+                 compare(result.query, exact.query, naive.query, {c.dtype, spread.query, score, logsumexp}));
+    worst.expect(c, "key", compare(result.key, exact.key, naive.key, {c.dtype, spread.key, score, logsumexp}));
+    worst.expect(c, "value",
+                 compare(result.value, exact.value, naive.value, {c.dtype, spread.value, score, logsumexp}));
     EXPECT_EQ(result.bias.defined(), c.bias && c.bias_gradient);
     if (result.bias.defined()) {
       expect_like(result.bias, p.options.bias, "bias");
       const DType coarser = c.dtype == DType::float64 ? p.options.bias.dtype() : c.dtype;
-      worst.expect(c, "bias", compare(result.bias, exact.bias, naive.bias, {coarser, spread.bias, score}));
+      worst.expect(c, "bias", compare(result.bias, exact.bias, naive.bias, {coarser, spread.bias, score, logsumexp}));
     }
     EXPECT_EQ(result.sinks.defined(), c.sinks);
     if (result.sinks.defined()) {
       expect_like(result.sinks, p.options.sinks, "sinks");
-      worst.expect(c, "sinks", compare(result.sinks, exact.sinks, naive.sinks, {c.dtype, spread.sinks, score}));
+      worst.expect(c, "sinks",
+                   compare(result.sinks, exact.sinks, naive.sinks, {c.dtype, spread.sinks, score, logsumexp}));
     }
   }
   worst.print();

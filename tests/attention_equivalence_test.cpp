@@ -18,8 +18,6 @@ using headway::Mask;
 using headway::PerEntry;
 using std::int64_t;
 
-constexpr DType kDtypes[] = {DType::float32, DType::float64, DType::bfloat16, DType::float16};
-
 Case shaped(DType dtype, int64_t heads, int64_t queries, int64_t keys) {
   Case c;
   c.dtype = dtype;
@@ -52,7 +50,7 @@ Mask keep_where(int64_t queries, int64_t keys, Rule rule) {
 }
 
 TEST(Equivalence, GroupedIsRepeated) {
-  for (DType dtype : kDtypes) {
+  for (DType dtype : test_dtypes()) {
     Case c = shaped(dtype, 6, 50, 70);
     c.kv_heads = 2;
     AttentionBackward grouped = build(c), repeated = grouped;
@@ -83,7 +81,7 @@ TEST(Equivalence, GroupedIsRepeated) {
 
 TEST(Equivalence, PackedIsOneByOne) {
   const std::vector<int64_t> query_ends = {0, 17, 17, 90, 160}, key_ends = {0, 33, 60, 60, 190};
-  for (DType dtype : kDtypes) {
+  for (DType dtype : test_dtypes()) {
     for (Causal causal : {Causal::none, Causal::top_left, Causal::bottom_right}) {
       Case c = shaped(dtype, 3, 160, 190);
       c.batch = 1;
@@ -115,7 +113,7 @@ TEST(Equivalence, PackedIsOneByOne) {
 }
 
 TEST(Equivalence, CausalAlignments) {
-  for (DType dtype : kDtypes) {
+  for (DType dtype : test_dtypes()) {
     for (auto [queries, keys] : {std::pair<int64_t, int64_t>{90, 130}, {130, 90}, {64, 64}, {1, 200}}) {
       SCOPED_TRACE(std::to_string(queries) + "x" + std::to_string(keys));
       const AttentionBackward plain = build(shaped(dtype, 2, queries, keys));
@@ -136,7 +134,7 @@ TEST(Equivalence, CausalAlignments) {
 
 // With a cache: the last queries alone, at their offset, give the last rows of all queries.
 TEST(Equivalence, OffsetIsSlicing) {
-  for (DType dtype : kDtypes) {
+  for (DType dtype : test_dtypes()) {
     const AttentionBackward p = build(shaped(dtype, 2, 150, 150));
     AttentionOptions options = {.causal = Causal::top_left, .window = {.left = 50}};
     options.alibi_slopes = Tensor::from<float>({0.1f, 0.3f}, {2});
@@ -157,7 +155,7 @@ TEST(Equivalence, OffsetIsSlicing) {
 }
 
 TEST(Equivalence, WindowIsAMask) {
-  for (DType dtype : kDtypes) {
+  for (DType dtype : test_dtypes()) {
     AttentionBackward window = build(shaped(dtype, 2, 140, 160)), masked = window;
     for (int kind = 0; kind < 3; ++kind) {
       SCOPED_TRACE(kind);
@@ -173,7 +171,7 @@ TEST(Equivalence, WindowIsAMask) {
 }
 
 TEST(Equivalence, NegativeOffsetsShiftQueriesBeforeTheKeys) {
-  for (DType dtype : kDtypes) {
+  for (DType dtype : test_dtypes()) {
     AttentionBackward shifted = build(shaped(dtype, 2, 80, 70)), masked = shifted;
     shifted.options.causal = Causal::top_left;
     shifted.options.query_offset = -9;
@@ -206,7 +204,7 @@ TEST(Equivalence, FarReachesAndOffsets) {
 }
 
 TEST(Equivalence, KeyLengthsAreSlices) {
-  for (DType dtype : kDtypes) {
+  for (DType dtype : test_dtypes()) {
     AttentionBackward p = build(shaped(dtype, 2, 60, 140));
     p.options.key_lengths = {77, 140};
     const AttentionResult both = attention(p.query, p.key, p.value, p.options);
@@ -222,7 +220,7 @@ TEST(Equivalence, KeyLengthsAreSlices) {
 }
 
 TEST(Equivalence, KeepIsNotDropAndBiasMasks) {
-  for (DType dtype : kDtypes) {
+  for (DType dtype : test_dtypes()) {
     const AttentionBackward plain = build(shaped(dtype, 2, 40, 90));
     AttentionBackward keep = plain, drop = plain, bias = plain;
     std::vector<bool> kept;
@@ -257,7 +255,7 @@ TEST(Equivalence, AlibiIsABias) {
 }
 
 TEST(Equivalence, AskingForWeightsChangesNoBit) {
-  for (const Case& c : random_cases(30, 4)) {
+  for (const Case& c : random_cases(reduced() ? 5 : 30, 4)) {
     SCOPED_TRACE(describe(c));
     AttentionBackward p = build(c);
     p.options.weights = Weights::none;
@@ -295,7 +293,7 @@ TEST(Equivalence, MeanIsTheMeanOfAllHeads) {
 }
 
 TEST(Equivalence, LayoutsGiveTheSameBits) {
-  for (Case c : random_cases(40, 8)) {
+  for (Case c : random_cases(reduced() ? 8 : 40, 8)) {
     c.layout = Layout::heads_first;
     SCOPED_TRACE(describe(c));
     const Named expected = run(build(c));
@@ -308,7 +306,7 @@ TEST(Equivalence, LayoutsGiveTheSameBits) {
 
 // Masks, biases and gradients that are views: repeated along a dimension, or transposed.
 TEST(Equivalence, ViewsGiveTheSameBits) {
-  for (DType dtype : kDtypes) {
+  for (DType dtype : test_dtypes()) {
     AttentionBackward view = build(shaped(dtype, 2, 60, 90));
     const Tensor across = Tensor::uniform({90, 60}, 0, 1, 5, DType::float64);
     std::vector<bool> kept;

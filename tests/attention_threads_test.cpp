@@ -35,7 +35,7 @@ Case base(DType dtype, std::int64_t queries, std::int64_t keys, std::int64_t hea
 
 // Problems with more work than one thread takes at a time, each of another kind.
 std::vector<Case> threaded_cases() {
-  const std::int64_t length = reduced() ? 150 : 500;
+  const std::int64_t length = reduced() ? 100 : 500;
   std::vector<Case> cases;
   auto add = [&](const char* name, Case c) {
     c.name = name;
@@ -94,7 +94,7 @@ TEST(Threads, CountDoesNotChangeOneBit) {
     const AttentionBackward p = build(c);
     headway::set_num_threads(1);
     const Named expected = run(p);
-    for (int threads : {2, 3, 5, 8}) {
+    for (int threads : reduced() ? std::vector<int>{3} : std::vector<int>{2, 3, 5, 8}) {
       SCOPED_TRACE(std::to_string(threads) + " threads");
       headway::set_num_threads(threads);
       for (int repeat = 0; repeat < 2; ++repeat) expect_same_bits(run(p), expected);
@@ -105,7 +105,7 @@ TEST(Threads, CountDoesNotChangeOneBit) {
 TEST(Threads, CountDoesNotChangeOneBitOfAnyCase) {
   ThreadCount restore;
   for (const Case& c : pair_cases()) {
-    if (reduced() && c.seed % 4 != 0) continue;
+    if (reduced() && c.seed % 12 != 0) continue;
     SCOPED_TRACE(describe(c));
     const AttentionBackward p = build(c);
     headway::set_num_threads(1);

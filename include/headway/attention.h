@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "headway/export.h"
@@ -78,7 +79,7 @@ struct AttentionOptions {
   Window window = {};
 
   Mask mask = {};                    // Mask::keep(bool) or Mask::drop(bool)
-  Tensor bias = {};                  // added to the scores; -inf counts as masked; broadcasts like the mask
+  Tensor bias = {};  // added to the scores; -inf, or anything from -1e30 down, is masked; broadcasts like the mask
   PerEntry key_lengths = {};         // keys at and past this count are padding
   std::optional<double> scale = {};  // default 1 / sqrt(head_dim)
   std::optional<double> softcap = {};  // scores become softcap * tanh(scores / softcap), before bias and mask

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/block_cache.h"
 #include "core/check.h"
 
 namespace headway::inline v0::internal {
@@ -46,8 +47,13 @@ AlignedMemory AlignedMemory::uninitialized(std::size_t bytes) {
   const bool huge = bytes >= kHugePageFrom;
   AlignedMemory memory;
   memory.bytes_ = bytes;
-  // From the heap and not from mmap, since the heap gives freed blocks out again without new page faults.
   const std::size_t rounded = round_up(bytes > 0 ? bytes : 1, kMemoryAlignment);
+  if (const Block block = take_cached_block(rounded); block.data) {
+    memory.data_ = static_cast<std::byte*>(block.data);
+    memory.capacity_ = block.bytes;
+    return memory;
+  }
+  memory.capacity_ = rounded;
   void* data = nullptr;
   if (posix_memalign(&data, huge ? kHugePage : kMemoryAlignment, rounded) != 0) {
     fail("memory: cannot allocate ", bytes, " bytes");
@@ -67,10 +73,19 @@ AlignedMemory AlignedMemory::zeroed(std::size_t bytes) {
   }
   constexpr std::size_t kPage = std::size_t{64} << 10;  // the largest page size among the systems supported
   const std::size_t rounded = round_up(bytes, kPage);
+  if (const Block block = take_cached_block(rounded); block.data) {
+    AlignedMemory memory;
+    memory.data_ = static_cast<std::byte*>(block.data);
+    memory.bytes_ = bytes;
+    memory.capacity_ = block.bytes;
+    std::memset(memory.data_, 0, bytes);
+    return memory;
+  }
   AlignedMemory memory;
   memory.data_ = static_cast<std::byte*>(map_zero_pages(rounded));
   check(memory.data_ != nullptr, "memory: cannot allocate ", bytes, " bytes");
-  memory.bytes_ = rounded;
+  memory.bytes_ = bytes;
+  memory.capacity_ = rounded;
   memory.mapped_ = true;
   advise_huge_pages(memory.data_, rounded);
   return memory;
@@ -78,8 +93,8 @@ AlignedMemory AlignedMemory::zeroed(std::size_t bytes) {
 
 AlignedMemory::~AlignedMemory() {
   if (mapped_) {
-    munmap(data_, bytes_);
-  } else {
+    munmap(data_, capacity_);
+  } else if (!keep_cached_block({data_, capacity_})) {
     std::free(data_);
   }
 }

@@ -32,11 +32,13 @@ class AlignedMemory {
   void swap(AlignedMemory& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
+    std::swap(capacity_, other.capacity_);
     std::swap(mapped_, other.mapped_);
   }
 
   std::byte* data_ = nullptr;
-  std::size_t bytes_ = 0;
+  std::size_t bytes_ = 0;     // asked for
+  std::size_t capacity_ = 0;  // allocated
   bool mapped_ = false;  // from mmap, not from the heap
 };
 

@@ -36,6 +36,7 @@ class ForwardPlan {
         workspace_bytes_(kernels_.forward_workspace(problem.head_dim, problem.value_dim)) {}
 
   void run() {
+    if (result_.logsumexp.element_count() == 0) return;
     if (decodes()) {
       decode();
     } else if (fits_by_head()) {

@@ -2,6 +2,7 @@
 // that every core works on a single head and no bit depends on the number of threads.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <tuple>
@@ -20,6 +21,7 @@ namespace {
 constexpr int kWorkspaceSlot = 0;
 constexpr int kRowSlot = 1;
 constexpr std::int64_t kRowChunk = 256;  // rows of one task of the preparation
+constexpr std::size_t kSectionBytes = std::size_t{32} << 20;
 
 class BackwardPlan {
  public:
@@ -31,21 +33,35 @@ class BackwardPlan {
         rules_(make_rules(problem)),
         sequences_(static_cast<std::int64_t>(problem.sequences.size())),
         rows_(problem.batch * problem.heads * problem.query_length),
-        statistics_(static_cast<std::size_t>(2 * rows_ * kernels_.real_bytes)) {}
+        statistics_(static_cast<std::size_t>(2 * rows_ * kernels_.real_bytes)),
+        packed_bytes_(kernels_.backward_packed_bytes(problem.head_dim, problem.value_dim)) {}
 
   void run() {
+    if (rows_ == 0) {
+      gradients_.key.fill(0);
+      gradients_.value.fill(0);
+      if (gradients_.sinks.defined()) gradients_.sinks.fill(0);
+      return;
+    }
     row_statistics();
     if (inputs_.d_weights.defined() && problem_.weights_of == WeightsOf::softmax) add_weights_dot();
     if (gradients_.sinks.defined()) sink_gradients();
     make_tiles();
     make_tasks();
+    clear_unreached();
     key_blocks();
   }
 
  private:
+  // One block of keys.
   struct Task {
     std::int64_t sequence, kv_head, block;
     std::int64_t bias_cell = 0, bias_turn = 0;
+  };
+  // Heads that are worked on together: as many as have room for their packed queries.
+  struct Section {
+    std::int64_t begin, end;  // of (sequence, key head)
+    std::vector<Task> tasks;
   };
   // Which blocks of keys a tile of queries sees.
   struct TileRange {
@@ -207,28 +223,78 @@ class BackwardPlan {
     }
   }
 
-  void make_tasks() {
-    std::int64_t most = 0;
-    for (std::int64_t s = 0; s < sequences_; ++s) {
-      most = std::max(most, (reachable_keys(s) + kernels_.backward_keys - 1) / kernels_.backward_keys);
-    }
-    const auto add = [&](std::int64_t s, std::int64_t h, std::int64_t j) {
-      if (j * kernels_.backward_keys < reachable_keys(s)) tasks_.push_back({s, h, j});
+  // Tasks write what queries and keys see of each other; everything else is zero.
+  void clear_unreached() const {
+    const auto clear = [](const Tensor& gradient, std::int64_t batch, std::int64_t head, std::int64_t begin,
+                          std::int64_t end) {
+      if (begin >= end) return;
+      const Rows rows = rows_of(gradient, batch, head, begin);
+      std::memset(rows.data, 0, static_cast<std::size_t>((end - begin) * rows.stride) * item_size(rows.dtype));
     };
-    // Blocks of different heads next to each other seldom wait for one another; with a bias gradient that heads share,
-    // blocks of different keys do.
-    if (gradients_.bias.defined()) {
-      for (std::int64_t s = 0; s < sequences_; ++s) {
-        for (std::int64_t h = 0; h < problem_.kv_heads; ++h) {
-          for (std::int64_t j = 0; j < most; ++j) add(s, h, j);
+    for (std::int64_t s = 0; s < sequences_; ++s) {
+      const Sequence& q = sequence(s);
+      const std::int64_t first = q.key_begin + reachable_keys(s), end = q.key_begin + q.key_length;
+      for (std::int64_t h = 0; h < problem_.kv_heads; ++h) {
+        clear(gradients_.key, q.batch, h, first, end);
+        clear(gradients_.value, q.batch, h, first, end);
+      }
+      for (std::int64_t i = 0; i < tile_count(s); ++i) {
+        const TileRange& range = ranges_[static_cast<std::size_t>(first_tile_[static_cast<std::size_t>(s)] + i)];
+        if (range.end > range.first) continue;
+        const std::int64_t begin = i * kernels_.backward_queries;
+        const std::int64_t last = std::min(begin + kernels_.backward_queries, q.query_length);
+        for (std::int64_t h = 0; h < problem_.heads; ++h) {
+          clear(gradients_.query, q.batch, h, q.query_begin + begin, q.query_begin + last);
         }
       }
-      make_bias_turns();
+    }
+  }
+
+  std::int64_t block_count(std::int64_t s) const {
+    return (reachable_keys(s) + kernels_.backward_keys - 1) / kernels_.backward_keys;
+  }
+
+  void make_tasks() {
+    const std::int64_t heads = sequences_ * problem_.kv_heads;
+    packed_tiles_.assign(static_cast<std::size_t>(heads), 0);
+    std::int64_t most = 0;
+    for (std::int64_t begin = 0; begin < heads;) {
+      Section section = {begin, begin, {}};
+      std::int64_t tiles = 0;
+      for (; section.end < heads; ++section.end) {
+        const std::int64_t more = tile_count(section.end / problem_.kv_heads) * problem_.group();
+        const bool full = static_cast<std::size_t>(tiles + more) * packed_bytes_ > kSectionBytes;
+        if (full && section.end > begin) break;
+        packed_tiles_[static_cast<std::size_t>(section.end)] = tiles;
+        tiles += more;
+      }
+      most = std::max(most, tiles);
+      add_tasks(section);
+      begin = section.end;
+      sections_.push_back(std::move(section));
+    }
+    packed_ = std::make_unique<ScratchBuffer>(static_cast<std::size_t>(most) * packed_bytes_);
+    if (gradients_.bias.defined()) make_bias_turns();
+  }
+
+  // Neighbours in the list run at the same time. Blocks of different heads seldom wait for one another; with a bias
+  // gradient, which heads may share, blocks of different keys do.
+  void add_tasks(Section& section) const {
+    const auto add = [&](std::int64_t head, std::int64_t block) {
+      const std::int64_t s = head / problem_.kv_heads;
+      if (block < block_count(s)) section.tasks.push_back({s, head % problem_.kv_heads, block});
+    };
+    std::int64_t most = 0;
+    for (std::int64_t head = section.begin; head < section.end; ++head) {
+      most = std::max(most, block_count(head / problem_.kv_heads));
+    }
+    if (gradients_.bias.defined()) {
+      for (std::int64_t head = section.begin; head < section.end; ++head) {
+        for (std::int64_t block = 0; block < most; ++block) add(head, block);
+      }
     } else {
-      for (std::int64_t j = 0; j < most; ++j) {
-        for (std::int64_t s = 0; s < sequences_; ++s) {
-          for (std::int64_t h = 0; h < problem_.kv_heads; ++h) add(s, h, j);
-        }
+      for (std::int64_t block = 0; block < most; ++block) {
+        for (std::int64_t head = section.begin; head < section.end; ++head) add(head, block);
       }
     }
   }
@@ -239,12 +305,14 @@ class BackwardPlan {
     const bool by_query = bias.size(2) > 1, by_key = bias.size(3) > 1;
     const bool by_sequence = problem_.packed ? by_query || by_key : bias.size(0) > 1;
     std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::pair<std::int64_t, std::int64_t>> cells;
-    for (Task& task : tasks_) {
-      const auto key = std::make_tuple(by_sequence ? task.sequence : 0, bias.size(1) > 1 ? task.kv_head : 0,
-                                       by_key ? task.block : 0);
-      const auto [cell, added] = cells.try_emplace(key, static_cast<std::int64_t>(cells.size()), 0);
-      task.bias_cell = cell->second.first;
-      task.bias_turn = cell->second.second++;
+    for (Section& section : sections_) {
+      for (Task& task : section.tasks) {
+        const auto key = std::make_tuple(by_sequence ? task.sequence : 0, bias.size(1) > 1 ? task.kv_head : 0,
+                                         by_key ? task.block : 0);
+        const auto [cell, added] = cells.try_emplace(key, static_cast<std::int64_t>(cells.size()), 0);
+        task.bias_cell = cell->second.first;
+        task.bias_turn = cell->second.second++;
+      }
     }
     bias_turns_ = std::make_unique<Turnstile>(static_cast<std::int64_t>(cells.size()));
   }
@@ -260,10 +328,30 @@ class BackwardPlan {
             .column_stride = stride(3)};
   }
 
-  void key_blocks() {
-    const std::size_t bytes = kernels_.backward_workspace(problem_.head_dim, problem_.value_dim);
-    parallel_for(static_cast<std::int64_t>(tasks_.size()), [&](std::int64_t t, int) {
-      run_task(tasks_[static_cast<std::size_t>(t)], thread_scratch(kWorkspaceSlot, bytes));
+  void key_blocks() const {
+    const std::size_t workspace = kernels_.backward_workspace(problem_.head_dim, problem_.value_dim);
+    for (const Section& section : sections_) {
+      pack_queries(section);
+      parallel_for(static_cast<std::int64_t>(section.tasks.size()), [&](std::int64_t t, int) {
+        run_task(section.tasks[static_cast<std::size_t>(t)], thread_scratch(kWorkspaceSlot, workspace));
+      });
+    }
+  }
+
+  void pack_queries(const Section& section) const {
+    struct Pack {
+      std::int64_t sequence, head, tile;
+    };
+    std::vector<Pack> packs;
+    for (std::int64_t head = section.begin; head < section.end; ++head) {
+      const std::int64_t s = head / problem_.kv_heads, first = head % problem_.kv_heads * problem_.group();
+      for (std::int64_t h = first; h < first + problem_.group(); ++h) {
+        for (std::int64_t i = 0; i < tile_count(s); ++i) packs.push_back({s, h, i});
+      }
+    }
+    parallel_for(static_cast<std::int64_t>(packs.size()), [&](std::int64_t t, int) {
+      const auto [s, h, i] = packs[static_cast<std::size_t>(t)];
+      kernels_.backward_pack(make_tile(s, h, i), problem_.head_dim, problem_.value_dim, problem_.scale);
     });
   }
 
@@ -284,7 +372,10 @@ class BackwardPlan {
         const std::int64_t index = first_tile_[static_cast<std::size_t>(task.sequence)] + i;
         const TileRange& range = ranges_[static_cast<std::size_t>(index)];
         if (task.block < range.first || task.block >= range.end) continue;
-        const BackwardTile tile = make_tile(task, h, i, range);
+        BackwardTile tile = make_tile(task.sequence, h, i);
+        tile.first_keys = task.block == range.first;
+        tile.last_keys = task.block + 1 == range.end;
+        if (i + 1 < tile_count(task.sequence)) tile.next_packed = tile.packed + packed_bytes_;
         kernels_.backward_tile(block, tile);
         const std::int64_t cell = index * problem_.heads + h;
         d_query_turns_->wait(cell, task.block - range.first);
@@ -304,8 +395,8 @@ class BackwardPlan {
                           rows_of(gradients_.value, q.batch, task.kv_head, q.key_begin));
   }
 
-  BackwardTile make_tile(const Task& task, std::int64_t h, std::int64_t i, const TileRange& range) const {
-    const std::int64_t s = task.sequence;
+  // Tile i of the queries of one head.
+  BackwardTile make_tile(std::int64_t s, std::int64_t h, std::int64_t i) const {
     const Sequence& q = sequence(s);
     BackwardTile tile;
     tile.query = rows_of(problem_.query, q.batch, h, q.query_begin);
@@ -314,6 +405,10 @@ class BackwardPlan {
     tile.delta = delta(s, h);
     tile.query_begin = i * kernels_.backward_queries;
     tile.query_end = std::min(tile.query_begin + kernels_.backward_queries, q.query_length);
+    const std::int64_t kv_head = h / problem_.group();
+    const std::int64_t index = packed_tiles_[static_cast<std::size_t>(s * problem_.kv_heads + kv_head)] +
+                               h % problem_.group() * tile_count(s) + i;
+    tile.packed = packed_->data() + static_cast<std::size_t>(index) * packed_bytes_;
     tile.rule = &rule(s, h);
     tile.d_weights = d_weights_plane(s, h);
     tile.d_weights_factor = d_weights_factor();
@@ -323,8 +418,6 @@ class BackwardPlan {
     tile.d_query_stride = problem_.head_dim;
     tile.d_query_sums = d_query_sums_ ? d_query_sums_->data() + row_of(s, h) * problem_.head_dim * kernels_.real_bytes
                                       : tile.d_query.data;
-    tile.first_keys = task.block == range.first;
-    tile.last_keys = task.block + 1 == range.end;
     return tile;
   }
 
@@ -339,7 +432,10 @@ class BackwardPlan {
   std::unique_ptr<ScratchBuffer> d_query_sums_;  // (batch, heads, query_length, head_dim) for 16-bit gradients
   std::vector<std::int64_t> first_tile_;         // (sequences): index into ranges_
   std::vector<TileRange> ranges_;                // (sequences, tiles)
-  std::vector<Task> tasks_;
+  const std::size_t packed_bytes_;           // of one packed tile of queries
+  std::unique_ptr<ScratchBuffer> packed_;    // the packed queries of one section
+  std::vector<std::int64_t> packed_tiles_;   // (sequences, kv_heads): the first tile in packed_
+  std::vector<Section> sections_;
   std::unique_ptr<Turnstile> d_query_turns_;  // (tiles, heads)
   std::unique_ptr<Turnstile> bias_turns_;
 };

@@ -54,9 +54,9 @@ AttentionGradients attention_backward(const AttentionBackward& arguments) {
   inputs.d_weights = arguments.d_weights;
 
   AttentionGradients gradients;
-  gradients.query = Tensor::zeros(problem.query.shape(), dtype);
-  gradients.key = Tensor::zeros(problem.key.shape(), dtype);
-  gradients.value = Tensor::zeros(problem.value.shape(), dtype);
+  gradients.query = Tensor::empty(problem.query.shape(), dtype);
+  gradients.key = Tensor::empty(problem.key.shape(), dtype);
+  gradients.value = Tensor::empty(problem.value.shape(), dtype);
   if (options.bias.defined() && arguments.bias_gradient) {
     gradients.bias = Tensor::zeros(reduced_shape(options.bias), sums);
   }

@@ -37,13 +37,13 @@ inline testing::AssertionResult same_bits(const headway::Tensor& a, const headwa
                                      << ": " << xs[first] << " and " << ys[first];
 }
 
-// Success when the tensors differ by at most `tolerance` times the largest finite magnitude; NaN and infinities must
-// be in the same places.
+// Success when the tensors differ by at most `tolerance` times the largest finite magnitude, which counts as 0.1 at
+// least, since sums that cancel leave rounding errors of their terms; NaN and infinities must be in the same places.
 inline testing::AssertionResult near(const headway::Tensor& a, const headway::Tensor& b, double tolerance) {
   if (!a.defined() || !b.defined()) return same_bits(a, b);
   if (!(a.shape() == b.shape())) return testing::AssertionFailure() << a.describe() << " is not " << b.describe();
   const std::vector<double> xs = a.to_vector(), ys = b.to_vector();
-  double magnitude = 0;
+  double magnitude = 0.1;
   for (double y : ys) magnitude = std::isfinite(y) ? std::max(magnitude, std::abs(y)) : magnitude;
   for (std::size_t e = 0; e < xs.size(); ++e) {
     if (xs[e] == ys[e] || (std::isnan(xs[e]) && std::isnan(ys[e]))) continue;

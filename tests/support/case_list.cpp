@@ -344,6 +344,11 @@ std::vector<Case> gradcheck_cases() {
 
 bool reduced() { return environment_number("HEADWAY_TEST_REDUCED", 0) != 0; }
 
+std::vector<DType> test_dtypes() {
+  if (reduced()) return {DType::float32, DType::bfloat16};
+  return {std::begin(kDtypes), std::end(kDtypes)};
+}
+
 std::uint64_t random_seed() { return static_cast<std::uint64_t>(environment_number("HEADWAY_TEST_SEED", 20240215)); }
 
 std::vector<Case> all_cases() {

@@ -104,6 +104,8 @@ std::vector<Case> all_cases();
 
 // True when HEADWAY_TEST_REDUCED asks for the small subset.
 bool reduced();
+// All floating dtypes, or float32 and bfloat16 in the small subset.
+std::vector<DType> test_dtypes();
 // The seed of the random cases: HEADWAY_TEST_SEED, else a fixed number.
 std::uint64_t random_seed();
 

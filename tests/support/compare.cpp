@@ -40,7 +40,8 @@ double difference(double actual, double exact) {
 // storage type: errors of epsilon / 2 of the result, and of every term of its sum, which being independent add up like
 // the root of the sum of their squares, the spread. A score's rounding error is relative to the score and multiplies
 // its weight: epsilon / 2 of the arithmetic * (1 + |score|) for each of the four operations between the product and the
-// probability (scaling, subtracting the maximum, the exponential, the division).
+// probability (scaling, subtracting the maximum, the exponential, the division). Weights and gradients recompute the
+// probability from the stored logsumexp, which has been rounded when stored and is again when scaled to base 2.
 Comparison compare(const headway::Tensor& actual, const std::vector<double>& exact, const std::vector<double>& naive,
                    const BoundOf& bound_of) {
   const double arithmetic = bound_of.storage == DType::float64 ? 0x1p-52 : 0x1p-23;
@@ -63,7 +64,8 @@ Comparison compare(const headway::Tensor& actual, const std::vector<double>& exa
       worst = e;
     }
   }
-  const double relative = epsilon_of(bound_of.storage) / 2 + 4 * arithmetic / 2 * (1 + bound_of.score);
+  const double relative = epsilon_of(bound_of.storage) / 2 + 4 * arithmetic / 2 * (1 + bound_of.score) +
+                          2 * arithmetic / 2 * bound_of.logsumexp;
   result.bound = 2 * naive_error + relative * (magnitude + bound_of.spread);
   std::ostringstream text;
   if (!exact.empty()) {

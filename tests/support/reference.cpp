@@ -165,7 +165,7 @@ bool Naive<Real>::is_visible(const Sequence& s, int64_t head, int64_t i, int64_t
   if (options_.window.right && j - position > *options_.window.right) return false;
   const int64_t query = s.query_begin + i, key = s.key_begin + j;
   if (options_.mask.defined() && (mask_.at(s.batch, head, query, key) != 0) != options_.mask.true_keeps()) return false;
-  return !options_.bias.defined() || bias_.at(s.batch, head, query, key) != -kInfinity;
+  return !options_.bias.defined() || !(bias_.at(s.batch, head, query, key) <= Real(-1e30));
 }
 
 template <typename Real>
@@ -249,6 +249,9 @@ void Naive<Real>::forward_row(const Sequence& s, int64_t head, int64_t i, Forwar
   if (spread != nullptr) {
     spread->output = std::max(spread->output, std::sqrt(output_squares));
     spread->score = std::max(spread->score, score);
+    if (row.logsumexp != -kInfinity) {
+      spread->logsumexp = std::max(spread->logsumexp, std::abs(static_cast<double>(row.logsumexp)));
+    }
   }
   if (options_.weights == Weights::none) return;
   const auto& source = options_.weights_of == WeightsOf::softmax      ? row.weight

@@ -24,8 +24,9 @@ struct GradientValues {
 // For each result, how large the terms are that were summed up for its elements: the largest root of a sum of squares.
 // Where terms cancel, rounding errors follow this and not the result.
 struct ForwardSpread {
-  double output = 0, logsumexp = 0, weights = 0;
-  double score = 0;  // the largest sum over a row of weight * |score|: a score's rounding error is relative to it
+  double output = 0;
+  double score = 0;      // the largest sum over a row of weight * |score|: a score's rounding error is relative to it
+  double logsumexp = 0;  // the largest |logsumexp| of a row that is not empty
 };
 struct GradientSpread {
   double query = 0, key = 0, value = 0, bias = 0, sinks = 0;
@@ -55,6 +56,7 @@ struct BoundOf {
   headway::DType storage;  // of the inputs
   double spread = 0;
   double score = 0;
+  double logsumexp = 0;  // where probabilities are recomputed from it
 };
 
 // Compares `actual` with `exact`. The bound is twice the error of `naive` plus a floor; see the definition.

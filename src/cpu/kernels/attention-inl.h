@@ -30,9 +30,10 @@ HWY_INLINE std::int64_t key_block_size(std::int64_t head_dim, std::int64_t value
   return size;
 }
 
-// Past this a row's sum is too close to overflow: 2^40, so that values up to 2^87 still multiply safely.
+// Past this a lane's sum tells that the reference has fallen too far behind the scores: the exponents then cost digits,
+// and values of any size must stay clear of overflow. A reference within 2^12 costs neither.
 template <typename Real>
-inline constexpr Real kSafeSum = Real(1099511627776.0);
+inline constexpr Real kSafeSum = Real(4096);
 
 template <typename E>
 class Forward {
@@ -76,7 +77,7 @@ class Forward {
     const std::int64_t blocks = (rows + kTileRows - 1) / kTileRows;
     std::int64_t first = kUnlimited, end = 0;
     for (std::int64_t b = 0; b < blocks; ++b) {
-      copy_query_block<E>(task_.query, query_of(b), task_.query_end, task_.head_dim, Real(1),
+      copy_query_block<E>(task_.query, query_of(b), task_.query_end, task_.head_dim,
                           queries_ + b * kTileRows * padded_depth_);
       const RowLimits limits(rule_, query_of(b), task_.query_end);
       if (limits.max_end > limits.min_first) {
@@ -199,8 +200,8 @@ class Forward {
         usable &= found[r] > kMasked<Real> && found[r] < -kMasked<Real>;
       }
       const V m = hn::Set(d, found[r]);
-      low = hn::IfThenElseZero(see_low, exp2_finite(d, hn::Sub(low, m)));
-      high = hn::IfThenElseZero(see_high, exp2_finite(d, hn::Sub(high, m)));
+      low = hn::IfThenElseZero(see_low, exp2_finite<Arithmetic<E>::kShortExp>(d, hn::Sub(low, m)));
+      high = hn::IfThenElseZero(see_high, exp2_finite<Arithmetic<E>::kShortExp>(d, hn::Sub(high, m)));
       hn::Store(hn::Add(hn::Load(d, block_sums_ + r * kLane), hn::Add(low, high)), d, block_sums_ + r * kLane);
       store_probabilities(r, column - key, low, high);
     }
@@ -228,7 +229,7 @@ class Forward {
       for (int v = 0; v < kVectors; ++v) {
         V x = tile.sum[r][v];
         if constexpr (!Arithmetic<E>::kFoldsScale) x = hn::MulSub(x, hn::Set(d, factor_), hn::Set(d, found[r]));
-        p[v] = exp2_finite(d, x);
+        p[v] = exp2_finite<Arithmetic<E>::kShortExp>(d, x);
         if constexpr (kBounded) {
           p[v] = hn::IfThenElseZero(visible(d, column + v * kLane, limits.first[r], limits.end[r]), p[v]);
         }
@@ -311,7 +312,9 @@ class Forward {
       maximum = hn::Max(maximum, s);
     }
     const Real old = reference_[row];
-    const Real m = std::max(old, hn::GetLane(hn::MaxOfLanes(d, maximum)));
+    const Real peak = hn::GetLane(hn::MaxOfLanes(d, maximum));
+    // A NaN may or may not survive Max; the row shows it in any case, through its probability.
+    const Real m = std::isnan(peak) ? std::max(old, Real(0)) : std::max(old, peak);
     if (m == kMasked<Real>) {
       for (std::int64_t c = 0; c < columns; c += kColumns) {
         store_probabilities(r, begin - key + c, hn::Zero(d), hn::Zero(d));

@@ -148,7 +148,7 @@ struct RowStatisticsTask {
   const void* d_logsumexp = nullptr;  // (rows), or null
   std::int64_t rows = 0;
   std::int64_t value_dim = 0;
-  void* logsumexp2 = nullptr;  // (rows): +inf for rows without keys, so that exp2(S - it) is 0
+  void* logsumexp2 = nullptr;  // (rows): a huge number for rows without keys, so that exp2(S - it) is 0
   void* delta = nullptr;       // (rows): sum(d_output * output) - d_logsumexp
 };
 
@@ -184,6 +184,8 @@ struct BackwardTile {
   const void* delta = nullptr;       // (query_length)
   std::int64_t query_begin = 0;
   std::int64_t query_end = 0;
+  std::byte* packed = nullptr;             // the tile as backward_pack wrote it
+  const std::byte* next_packed = nullptr;  // the tile that comes next, to be prefetched
   const ScoreRule* rule = nullptr;
   Plane d_weights = {};         // gradient of the returned weights; data null: none
   double d_weights_factor = 1;  // 1 / heads for the mean
@@ -232,6 +234,10 @@ struct AttentionKernels {
   std::size_t (*backward_workspace)(std::int64_t head_dim, std::int64_t value_dim) noexcept = nullptr;
   void (*row_statistics)(const RowStatisticsTask&, std::byte* workspace) noexcept = nullptr;
   void (*weights_dot)(const WeightsDotTask&, std::byte* workspace) noexcept = nullptr;
+  // Packs a tile of queries for all blocks of keys, into backward_packed_bytes() at tile.packed.
+  std::size_t (*backward_packed_bytes)(std::int64_t head_dim, std::int64_t value_dim) noexcept = nullptr;
+  void (*backward_pack)(const BackwardTile&, std::int64_t head_dim, std::int64_t value_dim,
+                        double scale) noexcept = nullptr;
   // Packs the block's keys and values, and zeroes dK and dV.
   void (*backward_begin)(const BackwardBlock&) noexcept = nullptr;
   // dV += P^T dO and dK += dS^T Q of one tile; leaves dS in the workspace.

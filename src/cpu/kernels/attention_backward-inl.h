@@ -13,6 +13,7 @@
 #pragma once
 
 #include "cpu/kernels/attention.h"
+#include "cpu/kernels/backward_pack-inl.h"
 #include "cpu/kernels/dropout-inl.h"
 #include "cpu/kernels/math-inl.h"
 #include "cpu/kernels/pack-inl.h"
@@ -23,29 +24,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace headway::inline v0::internal::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-inline constexpr int kPanelColumns = 16;
-inline constexpr int kBackwardQueries = 16 * kTileRows;  // of a tile
-inline constexpr int kBackwardKeys = 16 * kTileRows;     // of a block
-
-// True when no element is an infinity or NaN.
-template <typename E>
-bool all_finite(const E* data, std::int64_t count) {
-  using Word = std::conditional_t<std::is_same_v<E, double>, std::uint64_t,
-                                  std::conditional_t<std::is_same_v<E, float>, std::uint32_t, std::uint16_t>>;
-  constexpr Word kExponent = static_cast<Word>(std::is_same_v<E, double>  ? 0x7FF0000000000000u
-                                               : std::is_same_v<E, float> ? 0x7F800000u
-                                                                          : 0x7F80u);
-  const hn::ScalableTag<Word> d;
-  const auto exponent = hn::Set(d, kExponent);
-  const auto* words = reinterpret_cast<const Word*>(data);
-  const std::int64_t total = count * static_cast<std::int64_t>(sizeof(E) / sizeof(Word));
-  auto bad = hn::Ne(exponent, exponent);
-  for (std::int64_t i = 0; i < total; i += hn::Lanes(d)) {
-    bad = hn::Or(bad, hn::Eq(hn::And(hn::LoadU(d, words + i), exponent), exponent));
-  }
-  return hn::AllFalse(d, bad);
-}
 
 template <typename E>
 class Backward {
@@ -78,10 +56,6 @@ class Backward {
     keys_transposed_ = take<E>(kBackwardKeys * depth_);
     values_transposed_ = take<E>(kBackwardKeys * value_depth_);
     key_rows_ = take<E>(kBackwardKeys / kValues * padded_dim_);
-    queries_ = take<E>(kBackwardQueries * round_up(depth_, kColumns));
-    d_outputs_ = take<E>(kBackwardQueries * round_up(value_depth_, kColumns));
-    query_rows_ = kPairs ? take<E>(kBackwardQueries / kValues * padded_dim_) : queries_;
-    d_output_rows_ = kPairs ? take<E>(kBackwardQueries / kValues * padded_value_dim_) : d_outputs_;
     p_ = take<E>(kBackwardQueries * kBackwardKeys / kValues);
     ds_ = take<E>(kBackwardQueries * kBackwardKeys / kValues);
     ds_by_key_ = kPairs ? take<E>(kBackwardQueries * kBackwardKeys / kValues) : ds_;
@@ -93,17 +67,15 @@ class Backward {
     tile_p_ = take<Real>(kTileRows * kColumns);
     tile_slope_ = take<Real>(kTileRows * kColumns);
     tile_d_weights_ = take<Real>(kTileRows * kColumns);
-    logsumexp2_ = take<Real>(kBackwardQueries);
-    delta_ = take<Real>(kBackwardQueries);
   }
 
   void begin() {
     // Only the scores want log2(e); where the scale is folded it goes with Q, so that dS^T Q needs it no more.
     const Real key_factor = Arithmetic<E>::kFoldsScale ? static_cast<Real>(kLog2E) : Real(1);
-    const Rows key = shifted(block_.key, block_.key_begin), value = shifted(block_.value, block_.key_begin);
+    const Rows key = rows_from(block_.key, block_.key_begin), value = rows_from(block_.value, block_.key_begin);
     with_source<E>(key, [&](const auto* source) HWY_ATTR {
       pack_transposed<E>(source, key.stride, 0, keys_, block_.head_dim, key_factor, keys_transposed_);
-      pack_strips(source, key.stride, keys_, kBackwardKeys, block_.head_dim, Real(1), key_rows_);
+      pack_strips<E>(source, key.stride, keys_, kBackwardKeys, block_.head_dim, Real(1), key_rows_);
     });
     with_source<E>(value, [&](const auto* source) HWY_ATTR {
       pack_transposed<E>(source, value.stride, 0, keys_, block_.value_dim, Real(1), values_transposed_);
@@ -114,11 +86,12 @@ class Backward {
   }
 
   void tile(const BackwardTile& tile) {
-    load_queries(tile);
+    const QueryTile<E> queries(tile.packed, block_.head_dim, block_.value_dim);
     const ScoreRule& rule = *tile.rule;
     const bool plain = rule.is_plain() && !rule.dropout.threshold && !tile.d_weights.data && !tile.wants_bias;
     if (!plain) prepare_rules(tile);
     for (std::int64_t row = 0; row < queries_in(tile); row += kTileRows) {
+      prefetch(tile, row, queries.bytes);
       const RowLimits limits(rule, tile.query_begin + row, tile.query_end);
       for (std::int64_t column = 0; column < keys_; column += kColumns) {
         const std::int64_t key = block_.key_begin + column;
@@ -126,18 +99,18 @@ class Backward {
         if (!sees && !tile.reaches_masked_keys()) {
           clear(row, column);
         } else if (!plain) {
-          general_scores(tile, row, column, limits);
+          general_scores(tile, queries, row, column, limits);
         } else if (limits.all_see(key, key + kColumns)) {
-          plain_scores<false>(row, column, limits);
+          plain_scores<false>(queries, row, column, limits);
         } else {
-          plain_scores<true>(row, column, limits);
+          plain_scores<true>(queries, row, column, limits);
         }
       }
     }
     if (tile.d_output.data) {
-      add_transposed(tile, p_, d_output_rows_, block_.value_dim, padded_value_dim_, d_values_);
+      add_transposed(tile, p_, queries.d_output_rows, !queries.flags->d_outputs_finite, block_.value_dim, d_values_);
     }
-    add_transposed(tile, ds_, query_rows_, block_.head_dim, padded_dim_, d_keys_);
+    add_transposed(tile, ds_, queries.query_rows, !queries.flags->queries_finite, block_.head_dim, d_keys_);
   }
 
   // dQ += dS K; with the last keys dQ is scaled and written.
@@ -190,67 +163,23 @@ class Backward {
     return taken;
   }
 
-  static Rows shifted(const Rows& rows, std::int64_t row) {
-    const auto bytes = static_cast<std::int64_t>(item_size(rows.dtype));
-    return {rows.data + row * rows.stride * bytes, rows.stride, rows.dtype};
-  }
-
   static std::int64_t queries_in(const BackwardTile& tile) { return tile.query_end - tile.query_begin; }
 
-  // strips (dim / tile columns, capacity / values, tile columns) of `count` rows, zeros past them: B of a product that
-  // sums over rows, and without pairs also A of one that sums over columns.
-  template <typename In>
-  static void pack_strips(const In* source, std::int64_t stride, std::int64_t count, std::int64_t capacity,
-                          std::int64_t dim, Real factor, E* HWY_RESTRICT strips) {
-    for (std::int64_t c = 0; c < dim; c += kColumns) {
-      const std::int64_t width = std::min<std::int64_t>(kColumns, dim - c);
-      pack_rows<E>(source + c, stride, 0, count, width, kColumns, factor, strips);
-      const std::int64_t filled = element_count<E>(count);
-      std::memset(strips + filled * kColumns, 0, (capacity / kValues - filled) * kColumns * sizeof(E));
-      strips += capacity / kValues * kColumns;
-    }
+  // Brings what is read soon into the L2 cache: these rows of dQ, and as large a part of the next tile of queries.
+  HWY_INLINE void prefetch(const BackwardTile& tile, std::int64_t row, std::int64_t bytes) const {
+    const std::int64_t query = tile.query_begin + row;
+    const Rows sums = {static_cast<std::byte*>(tile.d_query_sums), tile.d_query_stride, dtype_of<Real>};
+    prefetch_rows(sums, query, std::min(query + kTileRows, tile.query_end), block_.head_dim);
+    if (!tile.next_packed) return;
+    const std::int64_t part = bytes * kTileRows / kBackwardQueries;
+    const std::byte* from = tile.next_packed + row / kTileRows * part;
+    for (std::int64_t b = 0; b < part; b += kLine) __builtin_prefetch(from + b, 0, 2);
   }
-
-  // strips (elements of dim / tile columns, capacity, tile columns) of pairs along the columns: A of a product that
-  // sums over columns.
-  static void copy_strips(const Rows& source, std::int64_t count, std::int64_t dim, E* HWY_RESTRICT strips) {
-    constexpr std::int64_t kWidth = kColumns * kValues;
-    for (std::int64_t c = 0; c < dim; c += kWidth) {
-      const std::int64_t width = std::min(kWidth, dim - c);
-      for (std::int64_t r = 0; r < kBackwardQueries; ++r, strips += kColumns) {
-        auto* to = reinterpret_cast<std::uint16_t*>(strips);
-        const std::int64_t present = r < count ? width : 0;
-        const auto* from = reinterpret_cast<const std::uint16_t*>(source.data) + r * source.stride + c;
-        if (present) std::memcpy(to, from, present * sizeof(std::uint16_t));
-        std::memset(to + present, 0, (kWidth - present) * sizeof(std::uint16_t));
-      }
-    }
-  }
-
-  void load_queries(const BackwardTile& tile) {
-    const std::int64_t count = queries_in(tile);
-    const Real factor = Arithmetic<E>::kFoldsScale ? static_cast<Real>(block_.scale) : Real(1);
-    const Rows query = shifted(tile.query, tile.query_begin);
-    with_source<E>(query, [&](const auto* source) HWY_ATTR {
-      pack_strips(source, query.stride, count, kBackwardQueries, block_.head_dim, factor, query_rows_);
-    });
-    if constexpr (kPairs) copy_strips(query, count, block_.head_dim, queries_);
-    queries_finite_ = all_finite(query_rows_, kBackwardQueries / kValues * padded_dim_);
-    if (tile.d_output.data) {
-      const Rows d_output = shifted(tile.d_output, tile.query_begin);
-      with_source<E>(d_output, [&](const auto* source) HWY_ATTR {
-        pack_strips(source, d_output.stride, count, kBackwardQueries, block_.value_dim, Real(1), d_output_rows_);
-      });
-      if constexpr (kPairs) copy_strips(d_output, count, block_.value_dim, d_outputs_);
-      d_outputs_finite_ = all_finite(d_output_rows_, kBackwardQueries / kValues * padded_value_dim_);
-    } else {
-      std::memset(d_outputs_, 0, kBackwardQueries * round_up(value_depth_, kColumns) * sizeof(E));
-    }
-    const Real* logsumexp2 = static_cast<const Real*>(tile.logsumexp2) + tile.query_begin;
-    const Real* delta = static_cast<const Real*>(tile.delta) + tile.query_begin;
-    for (std::int64_t q = 0; q < kBackwardQueries; ++q) {
-      logsumexp2_[q] = q < count ? logsumexp2[q] : -kMasked<Real>;
-      delta_[q] = q < count ? delta[q] : Real(0);
+  static void prefetch_rows(const Rows& rows, std::int64_t begin, std::int64_t end, std::int64_t dim) {
+    const auto bytes = static_cast<std::int64_t>(item_size(rows.dtype));
+    for (std::int64_t r = begin; r < end; ++r) {
+      const std::byte* row = rows.data + r * rows.stride * bytes;
+      for (std::int64_t b = 0; b < dim * bytes; b += kLine) __builtin_prefetch(row + b, 0, 2);
     }
   }
 
@@ -293,36 +222,41 @@ class Backward {
 
   // P and dS of a tile without bias, mask tensor, softcap, ALiBi or dropout.
   template <bool kBounded>
-  HWY_INLINE void plain_scores(std::int64_t row, std::int64_t column, const RowLimits& limits) {
+  HWY_INLINE void plain_scores(const QueryTile<E>& queries, std::int64_t row, std::int64_t column, const RowLimits& limits) {
     const D d;
     Tile<E, kTileRows, 2> s;
-    start(s, Arithmetic<E>::kFoldsScale ? logsumexp2_ + row : nullptr);
-    multiply_tile(queries_, keys_transposed_, row, column, depth_, s);
+    start(s, Arithmetic<E>::kFoldsScale ? queries.logsumexp2 + row : nullptr);
+    multiply_tile(queries.queries, keys_transposed_, row, column, depth_, s);
     const V factor = hn::Set(d, static_cast<Real>(block_.scale * kLog2E));
 #pragma GCC unroll 8
     for (int r = 0; r < kTileRows; ++r) {
 #pragma GCC unroll 2
       for (int v = 0; v < 2; ++v) {
         V x = s.sum[r][v];
-        if constexpr (!Arithmetic<E>::kFoldsScale) x = hn::MulSub(x, factor, hn::Set(d, logsumexp2_[row + r]));
-        V p = exp2(d, x);
+        if constexpr (!Arithmetic<E>::kFoldsScale) x = hn::MulSub(x, factor, hn::Set(d, queries.logsumexp2[row + r]));
+        V p = exp2_finite<Arithmetic<E>::kShortExp>(d, x);
         if constexpr (kBounded) {
           const std::int64_t key = block_.key_begin + column + v * kLane;
           p = hn::IfThenElseZero(visible(d, key, limits.first[r], limits.end[r]), p);
         }
-        hn::Store(p, d, tile_p_ + r * kColumns + v * kLane);
+        if constexpr (kPairs) hn::Store(p, d, tile_p_ + r * kColumns + v * kLane);
         s.sum[r][v] = p;
       }
     }
     store_panel(p_, row, column, s);
     Tile<E, kTileRows, 2> dp;
-    start(dp, delta_ + row);
-    multiply_tile(d_outputs_, values_transposed_, row, column, value_depth_, dp);
+    start(dp, queries.delta + row);
+    multiply_tile(queries.d_outputs, values_transposed_, row, column, value_depth_, dp);
 #pragma GCC unroll 8
     for (int r = 0; r < kTileRows; ++r) {
 #pragma GCC unroll 2
       for (int v = 0; v < 2; ++v) {
-        const V p = hn::Load(d, tile_p_ + r * kColumns + v * kLane);
+        V p;
+        if constexpr (kPairs) {
+          p = hn::Load(d, tile_p_ + r * kColumns + v * kLane);
+        } else {
+          p = hn::Load(d, p_ + panel_offset(row + r, column + v * kLane));
+        }
         V ds = hn::Mul(dp.sum[r][v], p);
         // Behind a mask dP may be NaN.
         if constexpr (kBounded) ds = hn::IfThenElseZero(hn::Ne(p, hn::Zero(d)), ds);
@@ -334,20 +268,24 @@ class Backward {
   }
 
   // P and dS of a tile with any option.
-  void general_scores(const BackwardTile& tile, std::int64_t row, std::int64_t column, const RowLimits& limits) {
+  void general_scores(const BackwardTile& tile, const QueryTile<E>& queries, std::int64_t row, std::int64_t column, const RowLimits& limits) {
     Tile<E, kTileRows, 2> s;
     start(s, nullptr);
-    multiply_tile(queries_, keys_transposed_, row, column, depth_, s);
-    for (int r = 0; r < kTileRows; ++r) {
-      for (int v = 0; v < 2; ++v) s.sum[r][v] = general_probability(tile, row + r, column + v * kLane, s.sum[r][v], limits, r);
+    multiply_tile(queries.queries, keys_transposed_, row, column, depth_, s);
+    // Rows past the last query have no bias and no dropout to read, and a pair may hold one.
+    const int rows = static_cast<int>(std::min<std::int64_t>(kTileRows, queries_in(tile) - row));
+    for (int r = rows; r < kTileRows; ++r) s.sum[r][0] = s.sum[r][1] = hn::Zero(D());
+    for (int r = 0; r < rows; ++r) {
+      for (int v = 0; v < 2; ++v) s.sum[r][v] = general_probability(tile, queries, row + r, column + v * kLane, s.sum[r][v], limits, r);
     }
     store_panel(p_, row, column, s);
     Tile<E, kTileRows, 2> dp;
     start(dp, nullptr);
-    multiply_tile(d_outputs_, values_transposed_, row, column, value_depth_, dp);
+    multiply_tile(queries.d_outputs, values_transposed_, row, column, value_depth_, dp);
     if (tile.d_weights.data) read_d_weights(tile, row, column);
-    for (int r = 0; r < kTileRows; ++r) {
-      for (int v = 0; v < 2; ++v) dp.sum[r][v] = general_gradient(tile, row, r, column, v, dp.sum[r][v]);
+    for (int r = rows; r < kTileRows; ++r) dp.sum[r][0] = dp.sum[r][1] = hn::Zero(D());
+    for (int r = 0; r < rows; ++r) {
+      for (int v = 0; v < 2; ++v) dp.sum[r][v] = general_gradient(tile, queries, row, r, column, v, dp.sum[r][v]);
     }
     store_panel(ds_, row, column, dp);
     if constexpr (kPairs) store_key_pairs(row, column, dp);
@@ -355,7 +293,7 @@ class Backward {
 
   // The probability for dV, dropout included; leaves the one without in tile_p_ (kHidden where masked) and what
   // softcap multiplies gradients by in tile_slope_.
-  HWY_INLINE V general_probability(const BackwardTile& tile, std::int64_t q, std::int64_t column, V sum,
+  HWY_INLINE V general_probability(const BackwardTile& tile, const QueryTile<E>& queries, std::int64_t q, std::int64_t column, V sum,
                                    const RowLimits& limits, int r) {
     const D d;
     const ScoreRule& rule = *tile.rule;
@@ -374,7 +312,7 @@ class Backward {
     const Real distance = static_cast<Real>(key - (tile.query_begin + q) - rule.query_offset);
     score = modifier.add_bias(d, score, distance, modifier.has_bias() ? bias_ + q * kBackwardKeys + column : nullptr);
     const auto see = hn::And(visible(d, key, limits.first[r], limits.end[r]), hn::Ne(score, hn::Set(d, kMasked<Real>)));
-    const V p = exp2(d, hn::Sub(score, hn::Set(d, logsumexp2_[q])));
+    const V p = exp2(d, hn::Sub(score, hn::Set(d, queries.logsumexp2[q])));
     hn::Store(hn::IfThenElse(see, p, hn::Set(d, kHidden)), d, tile_p_ + local);
     const V shown = hn::IfThenElseZero(see, p);
     if (!rule.dropout.threshold) return shown;
@@ -382,7 +320,7 @@ class Backward {
   }
 
   // The gradient of the raw score: through dropout, softmax, the returned weights, bias and softcap.
-  HWY_INLINE V general_gradient(const BackwardTile& tile, std::int64_t row, int r, std::int64_t column, int v, V dp) {
+  HWY_INLINE V general_gradient(const BackwardTile& tile, const QueryTile<E>& queries, std::int64_t row, int r, std::int64_t column, int v, V dp) {
     const D d;
     const ScoreRule& rule = *tile.rule;
     const std::int64_t q = row + r, local = r * kColumns + v * kLane;
@@ -394,7 +332,7 @@ class Backward {
     const V p = hn::Load(d, tile_p_ + local);
     const auto see = hn::Ge(p, hn::Zero(d));
     if (tile.weights_kind == WeightsKind::softmax) dp = hn::Add(dp, d_weights);
-    V ds = hn::IfThenElseZero(hn::Gt(p, hn::Zero(d)), hn::Mul(p, hn::Sub(dp, hn::Set(d, delta_[q]))));
+    V ds = hn::IfThenElseZero(hn::Gt(p, hn::Zero(d)), hn::Mul(p, hn::Sub(dp, hn::Set(d, queries.delta[q]))));
     // A NaN that is visible must show.
     ds = hn::IfThenElse(hn::Eq(p, p), ds, p);
     if (tile.weights_kind == WeightsKind::masked) ds = hn::Add(ds, hn::IfThenElseZero(see, d_weights));
@@ -435,14 +373,14 @@ class Backward {
   HWY_INLINE void store_panel(E* panel, std::int64_t row, std::int64_t column, const Tile<E, kTileRows, 2>& tile) {
     if constexpr (kPairs) {
 #if defined(HEADWAY_KERNEL_TARGET_AVX512_BF16)
+      const __m512i zip = zip_halves();
 #pragma GCC unroll 8
       for (int r = 0; r < kTileRows; r += 2) {
 #pragma GCC unroll 2
         for (int v = 0; v < 2; ++v) {
-          const __m512i even = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(tile.sum[r][v].raw));
-          const __m512i odd = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(tile.sum[r + 1][v].raw));
-          _mm512_storeu_si512(panel + panel_offset(row + r, column + v * kLane),
-                              _mm512_or_si512(even, _mm512_slli_epi32(odd, 16)));
+          // The lower half of `both` is row r, the upper one row r + 1.
+          const __m512i both = (__m512i)_mm512_cvtne2ps_pbh(tile.sum[r + 1][v].raw, tile.sum[r][v].raw);
+          _mm512_storeu_si512(panel + panel_offset(row + r, column + v * kLane), _mm512_permutexvar_epi16(zip, both));
         }
       }
 #endif
@@ -482,10 +420,10 @@ class Backward {
   }
 
   // sums (keys, padded_dim) += panel^T rows, kPanelRows keys at a time.
-  void add_transposed(const BackwardTile& tile, const E* panel, const E* rows, std::int64_t dim,
-                      std::int64_t padded_dim, Real* sums) {
-    const bool careful = panel == p_ ? !d_outputs_finite_ : !queries_finite_;
+  void add_transposed(const BackwardTile& tile, const E* panel, const E* rows, bool careful, std::int64_t dim,
+                      Real* sums) {
     const ScoreRule& rule = *tile.rule;
+    const std::int64_t padded_dim = round_up(dim, kColumns);
     for (std::int64_t key = 0; key < keys_; key += kPanelRows) {
       std::int64_t first = 0, end = queries_in(tile);
       if (!tile.reaches_masked_keys()) {
@@ -587,7 +525,12 @@ class Backward {
           }
         }
       } else {
-        multiply<kPanelColumns, 1>(a, b + k / kValues * kColumns, kColumns, count, tile);
+        const E* rows_of_b = b + k / kValues * kColumns;
+        if (count == kPanelColumns) {
+          multiply_fixed<kPanelColumns, 1, kPanelColumns>(a, rows_of_b, kColumns, tile);
+        } else {
+          multiply<kPanelColumns, 1>(a, rows_of_b, kColumns, count, tile);
+        }
       }
     }
     if (!careful) {
@@ -602,6 +545,7 @@ class Backward {
     }
   }
 
+  static constexpr std::int64_t kLine = 64;  // bytes of a cache line
   static constexpr Real kHidden = Real(-1);  // in tile_p_: a masked score
 
   const BackwardBlock& block_;
@@ -611,17 +555,11 @@ class Backward {
   const std::int64_t padded_dim_;        // head_dim to whole tiles
   const std::int64_t padded_value_dim_;  // value_dim likewise
   std::int64_t bytes_ = 0;               // of workspace taken
-  bool queries_finite_ = true;
-  bool d_outputs_finite_ = true;
 
   Header* header_;
   E* keys_transposed_;    // (key tiles, depth, tile columns)
   E* values_transposed_;  // (key tiles, value_depth, tile columns)
   E* key_rows_;           // (head_dim / tile columns, keys, tile columns)
-  E* queries_;            // (depth / tile columns, queries, tile columns): summed over columns
-  E* d_outputs_;          // likewise
-  E* query_rows_;         // (head_dim / tile columns, queries, tile columns): summed over rows
-  E* d_output_rows_;      // likewise
   E* p_;                  // (keys / 16, queries, 16), dropout included
   E* ds_;                 // likewise
   E* ds_by_key_;          // pairs: (keys / 32, queries, 16); otherwise ds_
@@ -633,8 +571,6 @@ class Backward {
   Real* tile_p_;          // (kTileRows, tile columns): probabilities before dropout
   Real* tile_slope_;      // (kTileRows, tile columns)
   Real* tile_d_weights_;  // (kTileRows, tile columns)
-  Real* logsumexp2_;      // (queries)
-  Real* delta_;           // (queries)
 };
 
 // delta = sum(dO * O) - d_logsumexp and the log-sum-exp in base 2, row by row.
@@ -652,7 +588,9 @@ void row_statistics(const RowStatisticsTask& task, Real* HWY_RESTRICT workspace)
       read_row<Real>(task.d_output, r, task.value_dim, padded, Real(1), d_output);
       auto sum = hn::Zero(d);
       for (std::int64_t c = 0; c < padded; c += lanes) {
-        sum = hn::MulAdd(hn::Load(d, output + c), hn::Load(d, d_output + c), sum);
+        // A row without keys has an output of zero, and whatever comes back to it is not its concern.
+        const auto o = hn::Load(d, output + c);
+        sum = hn::Add(sum, hn::IfThenElseZero(hn::Ne(o, hn::Zero(d)), hn::Mul(o, hn::Load(d, d_output + c))));
       }
       delta = hn::GetLane(hn::SumOfLanes(d, sum));
     }
@@ -660,7 +598,7 @@ void row_statistics(const RowStatisticsTask& task, Real* HWY_RESTRICT workspace)
     const Real logsumexp = static_cast<const Real*>(task.logsumexp)[r];
     static_cast<Real*>(task.delta)[r] = delta;
     static_cast<Real*>(task.logsumexp2)[r] =
-        logsumexp == kMasked<Real> ? -kMasked<Real> : logsumexp * static_cast<Real>(kLog2E);
+        logsumexp == kMasked<Real> ? kEmptyRow<Real> : logsumexp * static_cast<Real>(kLog2E);
   }
 }
 

@@ -19,6 +19,16 @@ void statistics(const RowStatisticsTask& task, std::byte* workspace) noexcept {
 }
 
 template <typename E>
+std::size_t backward_packed_bytes(std::int64_t head_dim, std::int64_t value_dim) noexcept {
+  return static_cast<std::size_t>(QueryTile<E>(nullptr, head_dim, value_dim).bytes);
+}
+
+template <typename E>
+void backward_pack(const BackwardTile& tile, std::int64_t head_dim, std::int64_t value_dim, double scale) noexcept {
+  QueryTile<E>(tile.packed, head_dim, value_dim).pack(tile, head_dim, value_dim, scale);
+}
+
+template <typename E>
 void backward_begin(const BackwardBlock& block) noexcept {
   Backward<E>(block).begin();
 }
@@ -49,6 +59,8 @@ void add(AttentionKernels& kernels) {
   kernels.backward_keys = kBackwardKeys;
   kernels.backward_workspace = backward_workspace<E>;
   kernels.row_statistics = statistics<E>;
+  kernels.backward_packed_bytes = backward_packed_bytes<E>;
+  kernels.backward_pack = backward_pack<E>;
   kernels.backward_begin = backward_begin<E>;
   kernels.backward_tile = backward_tile<E>;
   kernels.backward_query = backward_query<E>;

@@ -1,8 +1,6 @@
 // Few queries over many keys: keys and values are read once, where they lie, by every row at the same time.
 #pragma once
 
-#include <hwy/cache_control.h>
-
 #include "cpu/kernels/attention.h"
 #include "cpu/kernels/dropout-inl.h"
 #include "cpu/kernels/math-inl.h"
@@ -49,8 +47,10 @@ class Decode {
   using V = hn::Vec<D>;
   static constexpr int kLane = hn::MaxLanes(D());
   static constexpr int kRows = 4;                               // rows that share a pass over the keys
-  static constexpr int kVectors = kTileRows == 8 ? 4 : 2;       // columns of V per pass
-  static constexpr std::int64_t kSubBlock = 64;                 // keys whose values are prefetched together
+  static constexpr int kValueRows = 2;                     // rows that share a pass over the values
+  static constexpr int kVectors = kTileRows == 8 ? 8 : 4;  // columns of V per pass
+  static constexpr std::int64_t kSubBlock = 32;            // keys between two passes
+  static constexpr std::int64_t kPrefetchRows = 16;        // ahead of the one that is read
 
  public:
   static std::size_t workspace_bytes(std::int64_t head_dim, std::int64_t value_dim) {
@@ -91,45 +91,26 @@ class Decode {
   }
 
  private:
-  // scores[r][k] = Q K^T for rows r .. r + 3, four keys at a time.
+  // scores[r][k] = Q K^T for rows r .. r + 3. Every key is read from end to end before the next: memory likes it so.
   template <typename In>
   HWY_INLINE void score(const In* keys, std::int64_t r) {
     const D d;
     const std::int64_t whole = task_.head_dim / kLane * kLane;
     const Real* q = queries_ + r * depth_;
-    std::int64_t k = task_.key_begin;
-    for (; k + 4 <= task_.key_end; k += 4) {
+    for (std::int64_t k = task_.key_begin; k < task_.key_end; ++k) {
       const In* key = keys + k * task_.keys.stride;
-      V sum[4][kRows];
+      V sum[kRows];
 #pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) {
-#pragma GCC unroll 4
-        for (int j = 0; j < kRows; ++j) sum[i][j] = hn::Zero(d);
-      }
+      for (int j = 0; j < kRows; ++j) sum[j] = hn::Zero(d);
       for (std::int64_t c = 0; c < whole; c += kLane) {
-        V query[kRows];
+        __builtin_prefetch(key + c + kPrefetchRows * task_.keys.stride, 0, 1);
+        const V x = load_converted(d, key + c);
 #pragma GCC unroll 4
-        for (int j = 0; j < kRows; ++j) query[j] = hn::Load(d, q + j * depth_ + c);
-#pragma GCC unroll 4
-        for (int i = 0; i < 4; ++i) {
-          const In* from = key + i * task_.keys.stride + c;
-          hwy::Prefetch(from + kPrefetchRows * task_.keys.stride);
-          const V x = load_converted(d, from);
-#pragma GCC unroll 4
-          for (int j = 0; j < kRows; ++j) sum[i][j] = hn::MulAdd(x, query[j], sum[i][j]);
-        }
+        for (int j = 0; j < kRows; ++j) sum[j] = hn::MulAdd(x, hn::Load(d, q + j * depth_ + c), sum[j]);
       }
-#pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) {
-        Real four[4];
-        sum_of_four(d, sum[i][0], sum[i][1], sum[i][2], sum[i][3], four);
-        finish_scores(key + i * task_.keys.stride, q, whole, four);
-        for (int j = 0; j < kRows; ++j) scores_[(r + j) * kDecodeKeys + k + i - task_.key_begin] = four[j];
-      }
-    }
-    for (; k < task_.key_end; ++k) {
-      Real four[4] = {};
-      finish_scores(keys + k * task_.keys.stride, q, 0, four);
+      Real four[4];
+      sum_of_four(d, sum[0], sum[1], sum[2], sum[3], four);
+      finish_scores(key, q, whole, four);
       for (int j = 0; j < kRows; ++j) scores_[(r + j) * kDecodeKeys + k - task_.key_begin] = four[j];
     }
   }
@@ -182,24 +163,29 @@ class Decode {
     }
   }
 
-  // output[r .. r + 3] += P V
+  // output[r .. r + 3] += P V. A few keys at a time, so that the second pair of rows finds their values in the L1 cache.
   template <typename In>
   HWY_INLINE void add_values(const In* values, std::int64_t r) {
-    const std::int64_t whole = task_.value_dim / kLane * kLane;
     for (std::int64_t k = task_.key_begin; k < task_.key_end; k += kSubBlock) {
       const std::int64_t end = std::min(k + kSubBlock, task_.key_end);
-      std::int64_t c = 0;
-      for (; c + kVectors * kLane <= whole; c += kVectors * kLane) add_columns<kVectors>(values + c, r, c, k, end);
-      for (; c < whole; c += kLane) add_columns<1>(values + c, r, c, k, end);
-      for (; c < task_.value_dim; ++c) {
-        for (int j = 0; j < kRows; ++j) {
-          Real sum = output_[(r + j) * columns_ + c];
-          for (std::int64_t i = k; i < end; ++i) {
-            const Real p = scores_[(r + j) * kDecodeKeys + i - task_.key_begin];
-            if (p != 0) sum += p * convert<Real>(values[i * task_.values.stride + c]);
-          }
-          output_[(r + j) * columns_ + c] = sum;
+      for (std::int64_t j = r; j < r + kRows; j += kValueRows) add_block(values, j, k, end);
+    }
+  }
+
+  template <typename In>
+  HWY_INLINE void add_block(const In* values, std::int64_t r, std::int64_t begin, std::int64_t end) {
+    const std::int64_t whole = task_.value_dim / kLane * kLane;
+    std::int64_t c = 0;
+    for (; c + kVectors * kLane <= whole; c += kVectors * kLane) add_columns<kVectors>(values + c, r, c, begin, end);
+    for (; c + 2 * kLane <= whole; c += 2 * kLane) add_columns<2>(values + c, r, c, begin, end);
+    for (; c < whole; c += kLane) add_columns<1>(values + c, r, c, begin, end);
+    for (; c < task_.value_dim; ++c) {
+      for (int j = 0; j < kValueRows; ++j) {
+        Real sum = output_[(r + j) * columns_ + c];
+        for (std::int64_t k = begin; k < end; ++k) {
+          sum += scores_[(r + j) * kDecodeKeys + k - task_.key_begin] * convert<Real>(values[k * task_.values.stride + c]);
         }
+        output_[(r + j) * columns_ + c] = sum;
       }
     }
   }
@@ -207,31 +193,27 @@ class Decode {
   template <int kCount, typename In>
   HWY_INLINE void add_columns(const In* values, std::int64_t r, std::int64_t c, std::int64_t begin, std::int64_t end) {
     const D d;
-    V sum[kRows][kCount];
-#pragma GCC unroll 4
-    for (int j = 0; j < kRows; ++j) {
-#pragma GCC unroll 4
+    V sum[kValueRows][kCount];
+#pragma GCC unroll 2
+    for (int j = 0; j < kValueRows; ++j) {
+#pragma GCC unroll 8
       for (int v = 0; v < kCount; ++v) sum[j][v] = hn::Load(d, output_ + (r + j) * columns_ + c + v * kLane);
     }
     const Real* p = scores_ + r * kDecodeKeys - task_.key_begin;
     for (std::int64_t k = begin; k < end; ++k) {
       const In* row = values + k * task_.values.stride;
-      V x[kCount];
-#pragma GCC unroll 4
+      const V first = hn::Set(d, p[k]), second = hn::Set(d, p[kDecodeKeys + k]);
+#pragma GCC unroll 8
       for (int v = 0; v < kCount; ++v) {
-        hwy::Prefetch(row + kPrefetchRows * task_.values.stride + v * kLane);
-        x[v] = load_converted(d, row + v * kLane);
-      }
-#pragma GCC unroll 4
-      for (int j = 0; j < kRows; ++j) {
-        const V pj = hn::Set(d, p[j * kDecodeKeys + k]);
-#pragma GCC unroll 4
-        for (int v = 0; v < kCount; ++v) sum[j][v] = hn::MulAdd(pj, x[v], sum[j][v]);
+        __builtin_prefetch(row + v * kLane + kPrefetchRows * task_.values.stride, 0, 1);
+        const V x = load_converted(d, row + v * kLane);
+        sum[0][v] = hn::MulAdd(first, x, sum[0][v]);
+        sum[1][v] = hn::MulAdd(second, x, sum[1][v]);
       }
     }
-#pragma GCC unroll 4
-    for (int j = 0; j < kRows; ++j) {
-#pragma GCC unroll 4
+#pragma GCC unroll 2
+    for (int j = 0; j < kValueRows; ++j) {
+#pragma GCC unroll 8
       for (int v = 0; v < kCount; ++v) hn::Store(sum[j][v], d, output_ + (r + j) * columns_ + c + v * kLane);
     }
   }
@@ -266,7 +248,7 @@ class Decode {
     }
   }
 
-  static constexpr std::int64_t kPrefetchRows = 16;
+
 
   const DecodeTask& task_;
   const std::int64_t depth_;    // head_dim to whole vectors

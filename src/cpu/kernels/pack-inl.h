@@ -40,8 +40,14 @@ HWY_INLINE hn::Vec<D> load_converted(D d, const bfloat16* source) {
 }
 template <class D>
 HWY_INLINE hn::Vec<D> load_converted(D d, const float16* source) {
+#if HWY_TARGET <= HWY_AVX2 || HWY_TARGET == HWY_NEON
   const hn::Rebind<hwy::float16_t, D> half;
   return hn::PromoteTo(d, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(source)));
+#else  // without the instruction, Highway's conversion has no NaN and no infinity
+  alignas(64) float lanes[hn::MaxLanes(D())];
+  for (std::size_t i = 0; i < hn::Lanes(d); ++i) lanes[i] = to_float(source[i]);
+  return hn::Load(d, lanes);
+#endif
 }
 
 // Stores one vector as a user's elements, rounding to nearest even.

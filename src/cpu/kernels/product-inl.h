@@ -21,6 +21,7 @@ struct Arithmetic {
   using Real = E;
   static constexpr std::int64_t kValues = 1;  // values per element
   static constexpr bool kFoldsScale = true;   // scaling an operand loses nothing worth keeping
+  static constexpr bool kShortExp = false;    // probabilities are rounded to bf16
 };
 template <>
 struct Arithmetic<Bf16Pair> {
@@ -28,6 +29,7 @@ struct Arithmetic<Bf16Pair> {
   using Real = float;
   static constexpr std::int64_t kValues = 2;
   static constexpr bool kFoldsScale = false;
+  static constexpr bool kShortExp = true;
 };
 
 template <typename E>
@@ -103,6 +105,22 @@ HWY_INLINE void multiply(const E* HWY_RESTRICT a, const E* HWY_RESTRICT b, std::
     }
     a += kStep;
     b += b_stride;
+  }
+}
+
+// The same for a count known at compile time, without a loop.
+template <int kRowStride, int kStep, int kCount, typename E, int kRows, int kVectors>
+HWY_INLINE void multiply_fixed(const E* HWY_RESTRICT a, const E* HWY_RESTRICT b, std::int64_t b_stride,
+                               Tile<E, kRows, kVectors>& tile) {
+#pragma GCC unroll 16
+  for (int k = 0; k < kCount; ++k) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) {
+        tile.sum[r][v] = multiply_add(a[r * kRowStride + k * kStep], b + k * b_stride + v * kLanes<E>, tile.sum[r][v]);
+      }
+    }
   }
 }
 

@@ -40,12 +40,11 @@ struct RowLimits {
 // The mask of the lanes at columns [column, column + lanes) that lie in [first, end).
 template <class D>
 HWY_INLINE hn::Mask<D> visible(D d, std::int64_t column, std::int64_t first, std::int64_t end) {
-  using Real = hn::TFromD<D>;
   const std::int64_t lanes = hn::Lanes(d);
-  const Real low = static_cast<Real>(std::clamp<std::int64_t>(first - column, 0, lanes));
-  const Real high = static_cast<Real>(std::clamp<std::int64_t>(end - column, 0, lanes));
-  const auto lane = hn::Iota(d, Real(0));
-  return hn::And(hn::Ge(lane, hn::Set(d, low)), hn::Lt(lane, hn::Set(d, high)));
+  const auto below_end = hn::FirstN(d, static_cast<std::size_t>(std::clamp<std::int64_t>(end - column, 0, lanes)));
+  if (first <= column) return below_end;
+  const auto below_first = hn::FirstN(d, static_cast<std::size_t>(std::min(first - column, lanes)));
+  return hn::AndNot(below_first, below_end);
 }
 
 // sum = Q K^T for one tile. query (strips, kTileRows, tile columns), keys (depth, tile columns).
@@ -60,26 +59,32 @@ HWY_INLINE void multiply_scores(const E* query, const E* keys, std::int64_t dept
 // Copies queries [query, query + kTileRows) into (strips, kTileRows, tile columns), zeros past query_end.
 template <typename E>
 void copy_query_block(const Rows& rows, std::int64_t query, std::int64_t query_end, std::int64_t dim,
-                      RealOf<E> factor, E* HWY_RESTRICT target) {
+                      E* HWY_RESTRICT target) {
   constexpr int kStrip = kTileColumns<E>;
-  constexpr std::int64_t kValues = kStrip * Arithmetic<E>::kValues;
-  for (std::int64_t c = 0, strip = 0; c < dim; c += kValues, ++strip) {
-    const std::int64_t count = std::min(kValues, dim - c);
-    for (int r = 0; r < kTileRows; ++r) {
-      E* to = target + (strip * kTileRows + r) * kStrip;
-      if (query + r >= query_end) {
-        std::memset(to, 0, kStrip * sizeof(E));
-      } else if constexpr (std::is_same_v<E, Bf16Pair>) {
-        std::memcpy(to, reinterpret_cast<const bfloat16*>(rows.data) + (query + r) * rows.stride + c,
-                    count * sizeof(bfloat16));
-        std::memset(reinterpret_cast<std::uint16_t*>(to) + count, 0, (kValues - count) * sizeof(bfloat16));
-      } else {
-        const Rows shifted = {rows.data + c * static_cast<std::int64_t>(item_size(rows.dtype)), rows.stride, rows.dtype};
-        read_row<RealOf<E>>(shifted, query + r, count, kStrip, factor, to);
+  constexpr std::int64_t kWidth = kStrip * Arithmetic<E>::kValues;
+  const std::int64_t present = std::min<std::int64_t>(kTileRows, query_end - query);
+  with_source<E>(rows, [&](const auto* source) HWY_ATTR {
+    source += query * rows.stride;
+    for (std::int64_t c = 0; c < dim; c += kWidth, target += kTileRows * kStrip) {
+      const std::int64_t width = std::min(kWidth, dim - c);
+      if (present < kTileRows || width < kWidth) std::memset(target, 0, kTileRows * kStrip * sizeof(E));
+      for (std::int64_t r = 0; r < present; ++r) {
+        const auto* from = source + r * rows.stride + c;
+        E* to = target + r * kStrip;
+        if constexpr (std::is_same_v<E, Bf16Pair>) {
+          std::memcpy(to, from, static_cast<std::size_t>(width) * sizeof(bfloat16));
+        } else {
+          copy_row<E>(from, to, width, width, E(1));
+        }
       }
     }
-  }
+  });
 }
+
+// A bias at or below this is a mask. A row of nothing but such scores has a log-sum-exp that no longer tells them apart,
+// so that neither weights nor gradients could be recomputed from it.
+template <typename Real>
+inline constexpr Real kAsGoodAsMasked = Real(-1e30);
 
 // Bias and mask of one query over keys [begin, end) as one row in base 2: -inf where masked.
 template <typename Real>
@@ -101,10 +106,14 @@ struct ScoreModifier {
   HWY_INLINE void read_bias(std::int64_t query, std::int64_t begin, std::int64_t end, Real* HWY_RESTRICT row) const {
     const std::int64_t stride = rule.bias.column_stride;
     const In* from = reinterpret_cast<const In*>(rule.bias.data) + query * rule.bias.row_stride + begin * stride;
+    const auto base2 = [](In value) {
+      const Real x = convert<Real>(value);
+      return x <= kAsGoodAsMasked<Real> ? kMasked<Real> : x * static_cast<Real>(kLog2E);
+    };
     if (stride == 1) {
-      for (std::int64_t k = 0; k < end - begin; ++k) row[k] = convert<Real>(from[k]) * static_cast<Real>(kLog2E);
+      for (std::int64_t k = 0; k < end - begin; ++k) row[k] = base2(from[k]);
     } else {
-      for (std::int64_t k = 0; k < end - begin; ++k) row[k] = convert<Real>(from[k * stride]) * static_cast<Real>(kLog2E);
+      for (std::int64_t k = 0; k < end - begin; ++k) row[k] = base2(from[k * stride]);
     }
   }
 

@@ -96,7 +96,7 @@ class WeightsWriter {
       std::fill_n(scores_, kTileRows * kKeyBlock, outside);
       return;
     }
-    copy_query_block<E>(head.query, query, task_.query_end, task_.head_dim, Real(1), query_);
+    copy_query_block<E>(head.query, query, task_.query_end, task_.head_dim, query_);
     const E* keys = static_cast<const E*>(head.packed_keys);
     for (std::int64_t column = begin; column < end; column += kColumns) {
       Tile<E, kTileRows, 2> tile;
