@@ -44,11 +44,13 @@ class Forward {
   static constexpr int kColumns = kTileColumns<E>;
   static constexpr std::int64_t kValues = Arithmetic<E>::kValues;
   static constexpr int kProbabilityStride = kKeyBlock / kValues;
+  static constexpr std::int64_t kChunkRows = (kQueryChunk + kTileRows - 1) / kTileRows * kTileRows;
+  static constexpr std::int64_t kPaddedRows = (kChunkRows + kLane - 1) / kLane * kLane;  // read in whole vectors
 
  public:
   static std::size_t workspace_bytes(std::int64_t head_dim, std::int64_t value_dim) {
     return query_bytes(head_dim) + output_bytes(value_dim) + 2 * score_bytes() + kTileRows * kProbabilityStride * sizeof(E) +
-           kQueryChunk * kKeyBlock + sizeof(Real) * (kQueryChunk * kLane + 2 * kQueryChunk + kTileRows * kLane) + 1024;
+           kChunkRows * kKeyBlock + sizeof(Real) * (kChunkRows * kLane + 2 * kPaddedRows + kTileRows * kLane) + 1024;
   }
 
   Forward(const ForwardTask& task, std::byte* workspace)
@@ -65,10 +67,10 @@ class Forward {
     scores_ = take<Real>(workspace, score_bytes());
     bias_ = take<Real>(workspace, score_bytes());
     probabilities_ = take<E>(workspace, kTileRows * kProbabilityStride * sizeof(E));
-    keep_ = take<std::uint8_t>(workspace, kQueryChunk * kKeyBlock);
-    sums_ = take<Real>(workspace, kQueryChunk * kLane * sizeof(Real));
-    reference_ = take<Real>(workspace, kQueryChunk * sizeof(Real));
-    total_ = take<Real>(workspace, kQueryChunk * sizeof(Real));
+    keep_ = take<std::uint8_t>(workspace, kChunkRows * kKeyBlock);
+    sums_ = take<Real>(workspace, kChunkRows * kLane * sizeof(Real));
+    reference_ = take<Real>(workspace, kPaddedRows * sizeof(Real));
+    total_ = take<Real>(workspace, kPaddedRows * sizeof(Real));
     block_sums_ = take<Real>(workspace, kTileRows * kLane * sizeof(Real));
   }
 
@@ -97,10 +99,10 @@ class Forward {
 
  private:
   static std::size_t query_bytes(std::int64_t head_dim) {
-    return round_up(kQueryChunk, kTileRows) * round_up(element_count<E>(head_dim), kColumns) * sizeof(E);
+    return kChunkRows * round_up(element_count<E>(head_dim), kColumns) * sizeof(E);
   }
   static std::size_t output_bytes(std::int64_t value_dim) {
-    return round_up(kQueryChunk, kTileRows) * round_up(value_dim, kLane) * sizeof(Real);
+    return kChunkRows * round_up(value_dim, kLane) * sizeof(Real);
   }
   static std::size_t score_bytes() { return kTileRows * kKeyBlock * sizeof(Real); }
 
@@ -221,7 +223,7 @@ class Forward {
         tile.sum[r][v] = Arithmetic<E>::kFoldsScale ? hn::Set(d, -found[r]) : hn::Zero(d);
       }
     }
-    multiply_scores<E>(queries_ + block * kTileRows * padded_depth_, key_tile(column), depth_, tile);
+    multiply_strips(queries_ + block * kTileRows * padded_depth_, kTileRows * kColumns, key_tile(column), depth_, tile);
 #pragma GCC unroll 8
     for (int r = 0; r < kTileRows; ++r) {
       V p[2];
@@ -258,7 +260,7 @@ class Forward {
     const D d;
 #pragma GCC unroll 8
     for (int r = 0; r < kTileRows; ++r) tile.sum[r][0] = tile.sum[r][1] = hn::Zero(d);
-    multiply_scores<E>(queries_ + block * kTileRows * padded_depth_, key_tile(column), depth_, tile);
+    multiply_strips(queries_ + block * kTileRows * padded_depth_, kTileRows * kColumns, key_tile(column), depth_, tile);
     if constexpr (!Arithmetic<E>::kFoldsScale) {
 #pragma GCC unroll 8
       for (int r = 0; r < kTileRows; ++r) {

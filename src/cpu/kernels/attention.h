@@ -135,7 +135,7 @@ struct CombineTask {
   double sink = 0;
 };
 
-inline constexpr std::int64_t kQueryChunk = 192;  // queries of one task: divides by the row blocks of 6 and 8
+inline constexpr std::int64_t kQueryChunk = 192;  // queries of one task
 inline constexpr std::int64_t kKeyBlock = 512;    // keys between two visits of a row block: K and V stay in L2
 inline constexpr std::int64_t kDecodeRows = 16;
 inline constexpr std::int64_t kDecodeKeys = 512;

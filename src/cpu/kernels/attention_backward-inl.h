@@ -205,11 +205,7 @@ class Backward {
   // S or dP of one tile: strips (dim / tile columns, kBackwardQueries, tile columns) times transposed keys or values.
   HWY_INLINE void multiply_tile(const E* strips, const E* transposed, std::int64_t row, std::int64_t column,
                                 std::int64_t depth, Tile<E, kTileRows, 2>& tile) {
-    const E* keys = transposed + column * depth;
-    for (std::int64_t k = 0; k < depth; k += kColumns) {
-      multiply<kColumns, 1>(strips + (k * kBackwardQueries) + row * kColumns, keys + k * kColumns, kColumns,
-                            std::min<std::int64_t>(kColumns, depth - k), tile);
-    }
+    multiply_strips(strips + row * kColumns, kBackwardQueries * kColumns, transposed + column * depth, depth, tile);
   }
 
   HWY_INLINE void start(Tile<E, kTileRows, 2>& tile, const Real* negated) {

@@ -14,26 +14,45 @@ inline constexpr double kLn2 = 0.69314718055994530942;
 template <typename Real>
 inline constexpr Real kMasked = -std::numeric_limits<Real>::infinity();
 
-// x * 2^n for whole n; results below the smallest normal number become zero.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V scale_by_power([[maybe_unused]] D d, V x, V n) {
+// A number split into a whole part and a rest of at most 1/2, with 2^(whole part) ready to be multiplied by.
+template <class D>
+struct PowerSplit {
+  using V = hn::Vec<D>;
+  V fraction;
 #if HWY_TARGET <= HWY_AVX3
-  if constexpr (sizeof(hn::TFromD<D>) == 4) {
-    return V{_mm512_scalef_ps(x.raw, n.raw)};
-  } else {
-    return V{_mm512_scalef_pd(x.raw, n.raw)};
+  V whole;
+
+  HWY_INLINE PowerSplit(D, V x) {
+    whole = hn::Round(x);
+    fraction = hn::Sub(x, whole);
+  }
+  // y * 2^whole
+  HWY_INLINE V scale(V y) const {
+    if constexpr (sizeof(hn::TFromD<D>) == 4) {
+      return V{_mm512_scalef_ps(y.raw, whole.raw)};
+    } else {
+      return V{_mm512_scalef_pd(y.raw, whole.raw)};
+    }
   }
 #else
-  using Real = hn::TFromD<D>;
-  constexpr int kMantissa = sizeof(Real) == 4 ? 23 : 52;
-  constexpr Real kBias = sizeof(Real) == 4 ? 127 : 1023;
-  const hn::RebindToSigned<D> di;
-  // Exponent bits 0 and 2 * kBias + 1 are the floats 0 and infinity. The order of Max and Min lets NaN in x decide.
-  const V clamped = hn::Min(hn::Set(d, kBias + 1), hn::Max(hn::Set(d, -kBias), n));
-  const auto exponent = hn::ConvertTo(di, hn::Add(clamped, hn::Set(d, kBias)));
-  return hn::Mul(x, hn::BitCast(d, hn::ShiftLeft<kMantissa>(exponent)));
+  V power;
+
+  // Added to a small number, 1.5 * 2^mantissa leaves its whole part in the low bits. Exponents are clamped to what a
+  // float holds: the least becomes an exact zero. The order of Min and Max lets NaN pass on x86.
+  HWY_INLINE PowerSplit(D d, V x) {
+    using Real = hn::TFromD<D>;
+    constexpr int kMantissa = sizeof(Real) == 4 ? 23 : 52;
+    constexpr int kBias = sizeof(Real) == 4 ? 127 : 1023;
+    const hn::RebindToSigned<D> di;
+    const V magic = hn::Set(d, sizeof(Real) == 4 ? Real(12582912.0) : Real(6755399441055744.0));
+    const V clamped = hn::Min(hn::Set(d, Real(kBias)), hn::Max(hn::Set(d, Real(-kBias)), x));
+    const V shifted = hn::Add(clamped, magic);
+    fraction = hn::Sub(clamped, hn::Sub(shifted, magic));
+    power = hn::BitCast(d, hn::ShiftLeft<kMantissa>(hn::Add(hn::BitCast(di, shifted), hn::Set(di, kBias))));
+  }
+  HWY_INLINE V scale(V y) const { return hn::Mul(y, power); }
 #endif
-}
+};
 
 // 2^r - 1 divided by r for |r| <= 1/2, as a polynomial. Minimax fits; with exp2 below 1.83 ulp in float, 1 ulp in double.
 template <class D, class V = hn::Vec<D>>
@@ -68,25 +87,27 @@ HWY_INLINE V exp2_fraction_short(D d, V r) {
   return hn::MulAdd(p, r, hn::Set(d, 0.6931241933124377f));
 }
 
-// 2^x for finite x; infinities give NaN. kShort: with the shorter polynomial.
+// 2^x for finite x. kShort: with the shorter polynomial.
 template <bool kShort = false, class D, class V = hn::Vec<D>>
 HWY_INLINE V exp2_finite(D d, V x) {
-  const V n = hn::Round(x);
-  const V r = hn::Sub(x, n);
+  const PowerSplit<D> split(d, x);
   V p;
   if constexpr (kShort) {
-    p = exp2_fraction_short(d, r);
+    p = exp2_fraction_short(d, split.fraction);
   } else {
-    p = exp2_fraction(d, r);
+    p = exp2_fraction(d, split.fraction);
   }
-  return scale_by_power(d, hn::MulAdd(p, r, hn::Set(d, 1)), n);
+  return split.scale(hn::MulAdd(p, split.fraction, hn::Set(d, 1)));
 }
 
 // 2^x for x < infinity; -infinity gives 0, NaN stays NaN (Max returns its second operand then).
 template <bool kShort = false, class D, class V = hn::Vec<D>>
 HWY_INLINE V exp2(D d, V x) {
+#if HWY_TARGET <= HWY_AVX3
   using Real = hn::TFromD<D>;
-  return exp2_finite<kShort>(d, hn::Max(hn::Set(d, sizeof(Real) == 4 ? Real(-200) : Real(-1200)), x));
+  x = hn::Max(hn::Set(d, sizeof(Real) == 4 ? Real(-200) : Real(-1200)), x);
+#endif
+  return exp2_finite<kShort>(d, x);
 }
 
 // tanh(x) = e / (e + 2) with e = exp(2 x) - 1, computed without cancellation.
@@ -95,12 +116,10 @@ HWY_INLINE V tanh(D d, V x) {
   using Real = hn::TFromD<D>;
   const V limit = hn::Set(d, sizeof(Real) == 4 ? Real(10) : Real(20));  // past it tanh rounds to 1
   const V clamped = hn::Min(limit, hn::Max(hn::Neg(limit), x));
-  const V y = hn::Mul(clamped, hn::Set(d, static_cast<Real>(2 * kLog2E)));
-  const V n = hn::Round(y);
-  const V r = hn::Sub(y, n);
+  const PowerSplit<D> split(d, hn::Mul(clamped, hn::Set(d, static_cast<Real>(2 * kLog2E))));
   const V one = hn::Set(d, 1);
-  const V power = scale_by_power(d, one, n);
-  const V e = hn::MulAdd(hn::Mul(exp2_fraction(d, r), r), power, hn::Sub(power, one));
+  const V power = split.scale(one);
+  const V e = hn::MulAdd(hn::Mul(exp2_fraction(d, split.fraction), split.fraction), power, hn::Sub(power, one));
   return hn::Div(e, hn::Add(e, hn::Set(d, 2)));
 }
 

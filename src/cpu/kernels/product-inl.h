@@ -1,6 +1,7 @@
 // The one inner loop under every product: a register tile of rows x vectors, fed by broadcasts of A and vectors of B.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "cpu/kernels/target-inl.h"
@@ -39,22 +40,30 @@ using VectorTag = hn::ScalableTag<RealOf<E>>;
 template <typename E>
 using VectorOf = hn::Vec<VectorTag<E>>;
 
-// Lanes of a vector, the columns of a tile (two vectors), and how many of its rows fit the registers.
+// Rows of a tile: as many as the registers hold beside two vectors of B and the broadcasts.
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_NEON
-inline constexpr int kTileRows = 8;      // 32 registers: 16 sums, 2 vectors of B, broadcasts
-inline constexpr int kPanelRows = 8;
+inline constexpr int kTileRows = 8;   // 32 registers: 16 sums
+inline constexpr int kPanelRows = 8;  // likewise, where rows come out of a panel of 16 columns
 #else
-inline constexpr int kTileRows = 6;      // 16 registers: 12 sums, 2 vectors of B, a broadcast
-inline constexpr int kPanelRows = 4;     // divides kPanelColumns
+inline constexpr int kTileRows = 5;  // 16 registers: 10 sums; with 12 compilers spill
+inline constexpr int kPanelRows = 4;
 #endif
+// Lanes of a vector, and the columns of a tile: two vectors.
 template <typename E>
 inline constexpr int kLanes = hn::MaxLanes(VectorTag<E>());
 template <typename E>
 inline constexpr int kTileColumns = 2 * kLanes<E>;
 
-HWY_INLINE hn::Vec<hn::ScalableTag<float>> multiply_add(float a, const float* b, hn::Vec<hn::ScalableTag<float>> sum) {
+HWY_INLINE hn::Vec<hn::ScalableTag<float>> multiply_add(const float& a, const float* b,
+                                                        hn::Vec<hn::ScalableTag<float>> sum) {
   const hn::ScalableTag<float> d;
-  return hn::MulAdd(hn::Set(d, a), hn::LoadU(d, b), sum);
+#if HWY_TARGET == HWY_AVX2
+  // Zen loads two integer broadcasts a cycle, but one of floats.
+  const auto broadcast = hn::BitCast(d, hn::Set(hn::RebindToSigned<decltype(d)>(), std::bit_cast<std::int32_t>(a)));
+#else
+  const auto broadcast = hn::Set(d, a);
+#endif
+  return hn::MulAdd(broadcast, hn::LoadU(d, b), sum);
 }
 HWY_INLINE hn::Vec<hn::ScalableTag<double>> multiply_add(double a, const double* b,
                                                          hn::Vec<hn::ScalableTag<double>> sum) {
@@ -112,7 +121,7 @@ HWY_INLINE void multiply(const E* HWY_RESTRICT a, const E* HWY_RESTRICT b, std::
 template <int kRowStride, int kStep, int kCount, typename E, int kRows, int kVectors>
 HWY_INLINE void multiply_fixed(const E* HWY_RESTRICT a, const E* HWY_RESTRICT b, std::int64_t b_stride,
                                Tile<E, kRows, kVectors>& tile) {
-#pragma GCC unroll 16
+#pragma GCC unroll 32
   for (int k = 0; k < kCount; ++k) {
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
@@ -122,6 +131,22 @@ HWY_INLINE void multiply_fixed(const E* HWY_RESTRICT a, const E* HWY_RESTRICT b,
       }
     }
   }
+}
+
+// A B^T with A in strips of tile columns, strip_stride apart, each (rows, tile columns), and B^T (depth, tile columns).
+template <typename E, int kRows, int kVectors>
+HWY_INLINE void multiply_strips(const E* a, std::int64_t strip_stride, const E* b, std::int64_t depth,
+                                Tile<E, kRows, kVectors>& tile) {
+  constexpr int kStrip = kTileColumns<E>;
+  std::int64_t k = 0;
+  for (; k + kStrip <= depth; k += kStrip, a += strip_stride) {
+    if constexpr (kStrip <= 32) {  // short enough to do without a loop
+      multiply_fixed<kStrip, 1, kStrip>(a, b + k * kStrip, kStrip, tile);
+    } else {
+      multiply<kStrip, 1>(a, b + k * kStrip, kStrip, kStrip, tile);
+    }
+  }
+  if (k < depth) multiply<kStrip, 1>(a, b + k * kStrip, kStrip, depth - k, tile);
 }
 
 }  // namespace headway::inline v0::internal::HWY_NAMESPACE

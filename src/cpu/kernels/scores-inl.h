@@ -47,15 +47,6 @@ HWY_INLINE hn::Mask<D> visible(D d, std::int64_t column, std::int64_t first, std
   return hn::AndNot(below_first, below_end);
 }
 
-// sum = Q K^T for one tile. query (strips, kTileRows, tile columns), keys (depth, tile columns).
-template <typename E, int kVectors>
-HWY_INLINE void multiply_scores(const E* query, const E* keys, std::int64_t depth, Tile<E, kTileRows, kVectors>& tile) {
-  constexpr int kStrip = kTileColumns<E>;
-  for (std::int64_t k = 0; k < depth; k += kStrip) {
-    multiply<kStrip, 1>(query + k * kTileRows, keys + k * kStrip, kStrip, std::min<std::int64_t>(kStrip, depth - k), tile);
-  }
-}
-
 // Copies queries [query, query + kTileRows) into (strips, kTileRows, tile columns), zeros past query_end.
 template <typename E>
 void copy_query_block(const Rows& rows, std::int64_t query, std::int64_t query_end, std::int64_t dim,

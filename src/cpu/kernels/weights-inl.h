@@ -102,7 +102,7 @@ class WeightsWriter {
       Tile<E, kTileRows, 2> tile;
 #pragma GCC unroll 8
       for (int r = 0; r < kTileRows; ++r) tile.sum[r][0] = tile.sum[r][1] = hn::Zero(d);
-      multiply_scores<E>(query_, keys + column * depth_, depth_, tile);
+      multiply_strips(query_, kTileRows * kColumns, keys + column * depth_, depth_, tile);
       const V factor = hn::Set(d, Arithmetic<E>::kFoldsScale ? Real(1) : factor_);
 #pragma GCC unroll 8
       for (int r = 0; r < kTileRows; ++r) {
