@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "core/check.h"
+#include "core/placement.h"
 #include "core/spin.h"
 #include "headway/threads.h"
 
@@ -119,6 +120,7 @@ struct alignas(64) Worker {
   std::atomic<State> state{State::idle};
   Job* job = nullptr;  // written before the state becomes `offered`
   Waiting offer;
+  Placement placement;
 };
 
 thread_local bool inside_parallel_for = false;
@@ -136,8 +138,10 @@ class ThreadPool {
     add_workers(count - 1);
     spin_time_.store(count > processors_ ? kSpinTimeCrowded : kSpinTime, std::memory_order_relaxed);
     const auto used = workers_.begin() + std::min<std::ptrdiff_t>(count - 1, std::ssize(workers_));
+    BusyProcessors busy;
     for (auto worker = workers_.begin(); worker != used; ++worker) {
       (*worker)->job = &job;
+      (*worker)->placement.steer(busy);
       (*worker)->state.store(Worker::State::offered);
       (*worker)->offer.notify();
     }
@@ -190,7 +194,9 @@ class ThreadPool {
       worker->offer.wait([&] { return worker->state.load() == Worker::State::offered; }, spin_time());
       auto offered = Worker::State::offered;
       if (worker->state.compare_exchange_strong(offered, Worker::State::running)) {
+        worker->placement.begin();
         worker->job->run(number);
+        worker->placement.end();
         worker->state.store(Worker::State::idle);
         done_.notify();
       }

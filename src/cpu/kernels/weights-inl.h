@@ -38,6 +38,7 @@ class WeightsWriter {
 
   void run() {
     for (std::int64_t query = task_.query_begin; query < task_.query_end; query += kTileRows) {
+      if (task_.head_count == 1) copy_query_block<E>(task_.heads[0].query, query, task_.query_end, task_.head_dim, query_);
       for (std::int64_t key = 0; key < task_.key_length; key += kKeyBlock) write_block(query, key);
     }
   }
@@ -46,6 +47,7 @@ class WeightsWriter {
   void dot(const Plane& d_weights, Real factor, Real* delta) {
     const auto bytes = static_cast<std::int64_t>(item_size(d_weights.dtype));
     for (std::int64_t query = task_.query_begin; query < task_.query_end; query += kTileRows) {
+      copy_query_block<E>(task_.heads[0].query, query, task_.query_end, task_.head_dim, query_);
       for (std::int64_t key = 0; key < task_.key_length; key += kKeyBlock) {
         const std::int64_t count = std::min(kKeyBlock, task_.key_length - key);
         compute(task_.heads[0], query, key, count);
@@ -71,8 +73,10 @@ class WeightsWriter {
     const D d;
     const std::int64_t count = std::min(kKeyBlock, task_.key_length - key);
     const int rows = static_cast<int>(std::min<std::int64_t>(kTileRows, task_.query_end - query));
+    if (task_.head_count == 1 && write_directly(query, key, count, rows)) return;
     Real* target = task_.head_count == 1 ? scores_ : sum_;
     for (std::int64_t h = 0; h < task_.head_count; ++h) {
+      if (task_.head_count > 1) copy_query_block<E>(task_.heads[h].query, query, task_.query_end, task_.head_dim, query_);
       compute(task_.heads[h], query, key, count);
       if (task_.head_count == 1) break;
       for (std::int64_t i = 0; i < kTileRows * kKeyBlock; i += kLane) {
@@ -84,7 +88,38 @@ class WeightsWriter {
     for (int r = 0; r < rows; ++r) write_row(target + r * kKeyBlock, task_.weights, query + r, key, count, factor);
   }
 
-  // scores (kTileRows, count) of one head, in the form that was asked for.
+  // The common case: probabilities that all rows see, straight from the registers to the user's memory.
+  bool write_directly(std::int64_t query, std::int64_t key, std::int64_t count, int rows) {
+    if constexpr (!Arithmetic<E>::kFoldsScale) {
+      return false;
+    } else {
+      const WeightsHead& head = task_.heads[0];
+      const RowLimits limits(*head.rule, query, task_.query_end);
+      const bool whole = rows == kTileRows && count % kColumns == 0 && limits.all_see(key, key + count);
+      if (!whole || task_.kind != WeightsKind::softmax || !head.rule->is_plain() || task_.weights.dtype != dtype_of<E>) {
+        return false;
+      }
+      const D d;
+      const Real* logsumexp = static_cast<const Real*>(head.logsumexp) + query;
+      Real* weights = reinterpret_cast<Real*>(task_.weights.data) + query * task_.weights.stride;
+      for (std::int64_t column = key; column < key + count; column += kColumns) {
+        Tile<E, kTileRows, 2> tile;
+#pragma GCC unroll 8
+        for (int r = 0; r < kTileRows; ++r) {
+          tile.sum[r][0] = tile.sum[r][1] = hn::Set(d, -logsumexp[r] * static_cast<Real>(kLog2E));
+        }
+        multiply_strips(query_, kTileRows * kColumns, static_cast<const E*>(head.packed_keys) + column * depth_, depth_, tile);
+#pragma GCC unroll 8
+        for (int r = 0; r < kTileRows; ++r) {
+          hn::StoreU(exp2_finite(d, tile.sum[r][0]), d, weights + r * task_.weights.stride + column);
+          hn::StoreU(exp2_finite(d, tile.sum[r][1]), d, weights + r * task_.weights.stride + column + kLane);
+        }
+      }
+      return true;
+    }
+  }
+
+  // scores (kTileRows, count) of one head, in the form that was asked for; its queries are in query_.
   void compute(const WeightsHead& head, std::int64_t query, std::int64_t key, std::int64_t count) {
     const D d;
     const RowLimits limits(*head.rule, query, task_.query_end);
@@ -96,7 +131,6 @@ class WeightsWriter {
       std::fill_n(scores_, kTileRows * kKeyBlock, outside);
       return;
     }
-    copy_query_block<E>(head.query, query, task_.query_end, task_.head_dim, query_);
     const E* keys = static_cast<const E*>(head.packed_keys);
     for (std::int64_t column = begin; column < end; column += kColumns) {
       Tile<E, kTileRows, 2> tile;
