@@ -40,7 +40,6 @@ test-arm: deps-arm  ## Cross-build for 64-bit ARM and run a reduced set of tests
 
 conformance:  ## Compare with other implementations' published results (nothing yet)
 	@echo "conformance: nothing to compare yet"
-	@echo "0 passed, 0 failed"
 
 bench: deps  ## Measure Headway beside PyTorch; writes docs/benchmark.json and docs/benchmark.svg
 	@tools/install_packages.sh python3-venv

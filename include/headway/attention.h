@@ -24,7 +24,7 @@ enum class Causal {
 class Mask {
  public:
   Mask() = default;
-  static Mask keep(Tensor allowed) { return Mask(std::move(allowed), true); }     // true: may be looked at
+  static Mask keep(Tensor allowed) { return Mask(std::move(allowed), true); }       // true: may be looked at
   static Mask drop(Tensor forbidden) { return Mask(std::move(forbidden), false); }  // true: must not be
 
   bool defined() const { return tensor_.defined(); }
@@ -73,18 +73,19 @@ enum class WeightsOf {
 struct AttentionOptions {
   Causal causal = Causal::none;
 
-  // The first query's position among the keys, for causal, window and ALiBi. Where it is not given, Causal::bottom_right
-  // puts it at that entry's key length - query length, and everything else at 0. A cache of 12 keys is 12.
+  // The first query's position among the keys, for causal, window and ALiBi. Where it is not given,
+  // Causal::bottom_right puts it at that entry's key length - query length, and everything else at 0. A cache of 12
+  // keys is 12.
   PerEntry query_offset = {};
   Window window = {};
 
-  Mask mask = {};                    // Mask::keep(bool) or Mask::drop(bool)
+  Mask mask = {};    // Mask::keep(bool) or Mask::drop(bool)
   Tensor bias = {};  // added to the scores; -inf, or anything from -1e30 down, is masked; broadcasts like the mask
-  PerEntry key_lengths = {};         // keys at and past this count are padding
-  std::optional<double> scale = {};  // default 1 / sqrt(head_dim)
+  PerEntry key_lengths = {};           // keys at and past this count are padding
+  std::optional<double> scale = {};    // default 1 / sqrt(head_dim)
   std::optional<double> softcap = {};  // scores become softcap * tanh(scores / softcap), before bias and mask
-  Tensor alibi_slopes = {};  // [heads] or [batch, heads]: adds -slope * |query position - key position|
-  Tensor sinks = {};         // [heads]: one more score in each softmax, with no value behind it
+  Tensor alibi_slopes = {};            // [heads] or [batch, heads]: adds -slope * |query position - key position|
+  Tensor sinks = {};                   // [heads]: one more score in each softmax, with no value behind it
 
   // Packed batches: tensors have a batch of 1, and sequence s holds the queries cu_query_lengths[s] ..
   // cu_query_lengths[s + 1] and the keys cu_key_lengths[s] .. cu_key_lengths[s + 1]. Every "per batch entry" above then

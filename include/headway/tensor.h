@@ -42,8 +42,7 @@ class HEADWAY_API Tensor {
                      std::function<void()> release = {});
   // Pseudo-random values from a counter-based generator: the same seed gives the same values everywhere.
   static Tensor randn(const Shape& shape, std::uint64_t seed, DType dtype = DType::float32);
-  static Tensor uniform(const Shape& shape, double low, double high, std::uint64_t seed,
-                        DType dtype = DType::float32);
+  static Tensor uniform(const Shape& shape, double low, double high, std::uint64_t seed, DType dtype = DType::float32);
 
   // ---- asking ----
   bool defined() const { return impl_ != nullptr; }

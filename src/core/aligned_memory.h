@@ -39,7 +39,7 @@ class AlignedMemory {
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;     // asked for
   std::size_t capacity_ = 0;  // allocated
-  bool mapped_ = false;  // from mmap, not from the heap
+  bool mapped_ = false;       // from mmap, not from the heap
 };
 
 }  // namespace headway::inline v0::internal

@@ -12,8 +12,8 @@ namespace headway::inline v0::internal {
 
 // One batch entry, or one sequence of a packed batch.
 struct Sequence {
-  std::int64_t batch = 0;         // where it lies in the tensors
-  std::int64_t query_begin = 0;   // first row of the queries
+  std::int64_t batch = 0;        // where it lies in the tensors
+  std::int64_t query_begin = 0;  // first row of the queries
   std::int64_t query_length = 0;
   std::int64_t key_begin = 0;     // first row of the keys and values
   std::int64_t key_length = 0;    // rows that belong to it, padding included
@@ -30,9 +30,9 @@ struct AttentionProblem {
   std::int64_t head_dim = 0, value_dim = 0;
 
   double scale = 1;
-  double softcap = 0;                      // 0: none
+  double softcap = 0;                       // 0: none
   std::optional<std::int64_t> left, right;  // causal is right = 0
-  Tensor mask;                             // bool [batch, heads, query_length, key_length], broadcast by strides of 0
+  Tensor mask;                              // bool [batch, heads, query_length, key_length], broadcast by strides of 0
   bool mask_true_keeps = true;
   Tensor bias;                       // likewise, floating
   std::vector<double> alibi_slopes;  // (sequences, heads), or empty

@@ -78,15 +78,23 @@ class ForwardPlan {
 
   // Packs the keys [begin, end) of one head, and its values where they cannot be read in place.
   PackedHead pack(std::int64_t s, std::int64_t kv_head, std::int64_t begin, std::int64_t end, std::byte* memory) const {
-    PackTask task = {.source = key_rows(s, kv_head), .begin = begin, .end = end, .dim = problem_.head_dim,
-                     .factor = problem_.scale, .packed = memory};
+    PackTask task = {.source = key_rows(s, kv_head),
+                     .begin = begin,
+                     .end = end,
+                     .dim = problem_.head_dim,
+                     .factor = problem_.scale,
+                     .packed = memory};
     kernels_.pack_keys(task);
     PackedHead packed = {.keys = memory, .values = nullptr, .value_stride = problem_.value_dim};
     const Rows values = value_rows(s, kv_head);
     if (kernels_.values_in_place(values, problem_.value_dim)) {
       packed.values = values.data;
     } else {
-      task = {.source = values, .begin = begin, .end = end, .dim = problem_.value_dim, .factor = 1,
+      task = {.source = values,
+              .begin = begin,
+              .end = end,
+              .dim = problem_.value_dim,
+              .factor = 1,
               .packed = memory + keys_bytes(s)};
       kernels_.pack_values(task);
       packed.values = task.packed;
@@ -257,7 +265,9 @@ class ForwardPlan {
       }
     }
     const ScratchBuffer memory(reals * static_cast<std::size_t>(kernels_.real_bytes));
-    const auto at = [&](std::size_t real) { return memory.data() + real * static_cast<std::size_t>(kernels_.real_bytes); };
+    const auto at = [&](std::size_t real) {
+      return memory.data() + real * static_cast<std::size_t>(kernels_.real_bytes);
+    };
     parallel_for(static_cast<std::int64_t>(parts.size()), [&](std::int64_t t, int) {
       const Part& part = parts[static_cast<std::size_t>(t)];
       decode_part(part.sequence, part.kv_head, part.begin, part.end, at(part.partial));
@@ -267,20 +277,22 @@ class ForwardPlan {
       for (auto i = static_cast<std::size_t>(t * kCombineRows); i < end; ++i) {
         const Row& row = rows[i];
         const Sequence& q = sequence(row.sequence);
-        const CombineTask task = {.partials = at(row.partial),
-                                  .part_count = row.part_count,
-                                  .part_stride = row.rows * width,
-                                  .value_dim = problem_.value_dim,
-                                  .output = rows_of(result_.output, q.batch, row.head, q.query_begin + row.query),
-                                  .logsumexp = logsumexp(row.sequence, row.head) + row.query * kernels_.real_bytes,
-                                  .has_sink = !problem_.sinks.empty(),
-                                  .sink = problem_.sinks.empty() ? 0 : problem_.sinks[static_cast<std::size_t>(row.head)]};
+        const CombineTask task = {
+            .partials = at(row.partial),
+            .part_count = row.part_count,
+            .part_stride = row.rows * width,
+            .value_dim = problem_.value_dim,
+            .output = rows_of(result_.output, q.batch, row.head, q.query_begin + row.query),
+            .logsumexp = logsumexp(row.sequence, row.head) + row.query * kernels_.real_bytes,
+            .has_sink = !problem_.sinks.empty(),
+            .sink = problem_.sinks.empty() ? 0 : problem_.sinks[static_cast<std::size_t>(row.head)]};
         kernels_.combine(task, thread_scratch(kWorkspaceSlot, workspace_bytes_));
       }
     });
   }
 
-  void decode_part(std::int64_t s, std::int64_t kv_head, std::int64_t begin, std::int64_t end, std::byte* partial) const {
+  void decode_part(std::int64_t s, std::int64_t kv_head, std::int64_t begin, std::int64_t end,
+                   std::byte* partial) const {
     const Sequence& q = sequence(s);
     const std::int64_t count = q.query_length * problem_.group();
     for (std::int64_t r = 0; r < count; r += kDecodeRows) {
@@ -294,10 +306,16 @@ class ForwardPlan {
         queries[i] = rows_of(problem_.query, q.batch, head, q.query_begin + positions[i]);
         rules[i] = &rule(s, head);
       }
-      const DecodeTask task = {.queries = queries, .rules = rules, .positions = positions, .row_count = rows,
-                               .keys = key_rows(s, kv_head), .values = value_rows(s, kv_head),
-                               .key_begin = begin, .key_end = end,
-                               .head_dim = problem_.head_dim, .value_dim = problem_.value_dim,
+      const DecodeTask task = {.queries = queries,
+                               .rules = rules,
+                               .positions = positions,
+                               .row_count = rows,
+                               .keys = key_rows(s, kv_head),
+                               .values = value_rows(s, kv_head),
+                               .key_begin = begin,
+                               .key_end = end,
+                               .head_dim = problem_.head_dim,
+                               .value_dim = problem_.value_dim,
                                .scale = problem_.scale,
                                .partial = partial + r * (problem_.value_dim + 2) * kernels_.real_bytes};
       kernels_.decode(task, thread_scratch(kWorkspaceSlot, workspace_bytes_));
@@ -327,12 +345,17 @@ class ForwardPlan {
       const std::int64_t plane = mean ? q.batch : q.batch * problem_.heads + chunk.head;
       const std::int64_t offset = (plane * problem_.query_length + q.query_begin) * problem_.key_length + q.key_begin;
       const auto bytes = static_cast<std::int64_t>(item_size(weights.dtype()));
-      const WeightsTask task = {.heads = heads.data(), .head_count = count,
-                                .query_begin = chunk.begin, .query_end = chunk.end,
-                                .key_length = q.key_length, .head_dim = problem_.head_dim, .scale = problem_.scale,
+      const WeightsTask task = {.heads = heads.data(),
+                                .head_count = count,
+                                .query_begin = chunk.begin,
+                                .query_end = chunk.end,
+                                .key_length = q.key_length,
+                                .head_dim = problem_.head_dim,
+                                .scale = problem_.scale,
                                 .kind = weights_kind(problem_.weights_of),
                                 .weights = {.data = static_cast<std::byte*>(weights.raw_data()) + offset * bytes,
-                                            .stride = problem_.key_length, .dtype = weights.dtype()}};
+                                            .stride = problem_.key_length,
+                                            .dtype = weights.dtype()}};
       kernels_.weights(task, thread_scratch(kWorkspaceSlot, workspace_bytes_));
     });
   }

@@ -17,8 +17,8 @@ struct BackwardInputs {
   Tensor d_logsumexp;
 };
 
-// Fills the gradients, which are allocated and contiguous; bias and sinks only where they are defined. gradients.bias is
-// zero and has the shape of problem.bias with broadcast dimensions reduced to 1, in float32 or float64 sums.
+// Fills the gradients, which are allocated and contiguous; bias and sinks only where they are defined. gradients.bias
+// is zero and has the shape of problem.bias with broadcast dimensions reduced to 1, in float32 or float64 sums.
 void attention_backward(const AttentionProblem& problem, const BackwardInputs& inputs, AttentionGradients& gradients);
 
 }  // namespace headway::inline v0::internal::cpu

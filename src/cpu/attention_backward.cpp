@@ -146,22 +146,31 @@ class BackwardPlan {
     const ScratchBuffer packed(bytes);
     parallel_for(sequences_ * problem_.kv_heads, [&](std::int64_t t, int) {
       const std::int64_t s = t / problem_.kv_heads;
-      kernels_.pack_keys({.source = rows_of(problem_.key, sequence(s).batch, t % problem_.kv_heads, sequence(s).key_begin),
-                          .begin = 0, .end = sequence(s).key_count, .dim = problem_.head_dim,
-                          .factor = problem_.scale, .packed = packed.data() + offsets[static_cast<std::size_t>(t)]});
+      kernels_.pack_keys(
+          {.source = rows_of(problem_.key, sequence(s).batch, t % problem_.kv_heads, sequence(s).key_begin),
+           .begin = 0,
+           .end = sequence(s).key_count,
+           .dim = problem_.head_dim,
+           .factor = problem_.scale,
+           .packed = packed.data() + offsets[static_cast<std::size_t>(t)]});
     });
     const std::size_t workspace_bytes = kernels_.forward_workspace(problem_.head_dim, problem_.value_dim);
     for_query_chunks([&](std::int64_t s, std::int64_t h, std::int64_t begin, std::int64_t end) {
       const auto head = static_cast<std::size_t>(s * problem_.kv_heads + h / problem_.group());
       const std::byte* logsumexp =
           static_cast<const std::byte*>(inputs_.logsumexp.raw_data()) + row_of(s, h) * kernels_.real_bytes;
-      const WeightsDotTask task = {.head = {.query = rows_of(problem_.query, sequence(s).batch, h, sequence(s).query_begin),
-                                            .packed_keys = packed.data() + offsets[head],
-                                            .logsumexp = logsumexp,
-                                            .rule = &rule(s, h)},
-                                   .query_begin = begin, .query_end = end, .head_dim = problem_.head_dim,
-                                   .scale = problem_.scale, .d_weights = d_weights_plane(s, h),
-                                   .factor = d_weights_factor(), .delta = delta(s, h)};
+      const WeightsDotTask task = {
+          .head = {.query = rows_of(problem_.query, sequence(s).batch, h, sequence(s).query_begin),
+                   .packed_keys = packed.data() + offsets[head],
+                   .logsumexp = logsumexp,
+                   .rule = &rule(s, h)},
+          .query_begin = begin,
+          .query_end = end,
+          .head_dim = problem_.head_dim,
+          .scale = problem_.scale,
+          .d_weights = d_weights_plane(s, h),
+          .factor = d_weights_factor(),
+          .delta = delta(s, h)};
       kernels_.weights_dot(task, thread_scratch(kWorkspaceSlot, workspace_bytes));
     });
   }
@@ -219,7 +228,8 @@ class BackwardPlan {
     }
     d_query_turns_ = std::make_unique<Turnstile>(static_cast<std::int64_t>(ranges_.size()) * problem_.heads);
     if (problem_.query.dtype() == DType::bfloat16 || problem_.query.dtype() == DType::float16) {
-      d_query_sums_ = std::make_unique<ScratchBuffer>(static_cast<std::size_t>(rows_ * problem_.head_dim) * sizeof(float));
+      d_query_sums_ =
+          std::make_unique<ScratchBuffer>(static_cast<std::size_t>(rows_ * problem_.head_dim) * sizeof(float));
     }
   }
 
@@ -427,14 +437,14 @@ class BackwardPlan {
   const AttentionKernels& kernels_;
   const std::vector<ScoreRule> rules_;  // (sequences, heads)
   const std::int64_t sequences_;
-  const std::int64_t rows_;         // batch * heads * query_length
-  const ScratchBuffer statistics_;  // (2, batch, heads, query_length): base-2 log-sum-exp, delta
+  const std::int64_t rows_;                      // batch * heads * query_length
+  const ScratchBuffer statistics_;               // (2, batch, heads, query_length): base-2 log-sum-exp, delta
   std::unique_ptr<ScratchBuffer> d_query_sums_;  // (batch, heads, query_length, head_dim) for 16-bit gradients
   std::vector<std::int64_t> first_tile_;         // (sequences): index into ranges_
   std::vector<TileRange> ranges_;                // (sequences, tiles)
-  const std::size_t packed_bytes_;           // of one packed tile of queries
-  std::unique_ptr<ScratchBuffer> packed_;    // the packed queries of one section
-  std::vector<std::int64_t> packed_tiles_;   // (sequences, kv_heads): the first tile in packed_
+  const std::size_t packed_bytes_;               // of one packed tile of queries
+  std::unique_ptr<ScratchBuffer> packed_;        // the packed queries of one section
+  std::vector<std::int64_t> packed_tiles_;       // (sequences, kv_heads): the first tile in packed_
   std::vector<Section> sections_;
   std::unique_ptr<Turnstile> d_query_turns_;  // (tiles, heads)
   std::unique_ptr<Turnstile> bias_turns_;

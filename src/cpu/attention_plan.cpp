@@ -39,7 +39,8 @@ std::vector<ScoreRule> make_rules(const AttentionProblem& problem) {
       rule.right = problem.right.value_or(kUnlimited);
       rule.softcap = problem.softcap;
       if (!problem.alibi_slopes.empty()) {
-        rule.alibi_slope = problem.alibi_slopes[s * static_cast<std::size_t>(problem.heads) + static_cast<std::size_t>(h)];
+        rule.alibi_slope =
+            problem.alibi_slopes[s * static_cast<std::size_t>(problem.heads) + static_cast<std::size_t>(h)];
       }
       rule.mask = plane_of(problem.mask, sequence, h);
       rule.mask_true_keeps = problem.mask_true_keeps;
@@ -55,17 +56,23 @@ std::vector<ScoreRule> make_rules(const AttentionProblem& problem) {
 
 WeightsKind weights_kind(WeightsOf of) {
   switch (of) {
-    case WeightsOf::scores: return WeightsKind::scores;
-    case WeightsOf::softcapped: return WeightsKind::softcapped;
-    case WeightsOf::masked: return WeightsKind::masked;
-    default: return WeightsKind::softmax;
+    case WeightsOf::scores:
+      return WeightsKind::scores;
+    case WeightsOf::softcapped:
+      return WeightsKind::softcapped;
+    case WeightsOf::masked:
+      return WeightsKind::masked;
+    default:
+      return WeightsKind::softmax;
   }
 }
 
 std::int64_t visible_scores(const ScoreRule& rule, std::int64_t begin, std::int64_t end) {
   if (begin >= end) return 0;
   // Limits move by one key per query: the ends of the range tell the middle well enough for scheduling.
-  const auto seen = [&](std::int64_t query) { return std::max<std::int64_t>(0, rule.end_key(query) - rule.first_key(query)); };
+  const auto seen = [&](std::int64_t query) {
+    return std::max<std::int64_t>(0, rule.end_key(query) - rule.first_key(query));
+  };
   return (seen(begin) + 2 * seen((begin + end) / 2) + seen(end - 1)) * (end - begin) / 4;
 }
 

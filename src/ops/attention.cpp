@@ -14,8 +14,7 @@ PerEntry::PerEntry(const std::vector<std::int64_t>& values)
 
 AttentionResult attention(const Tensor& query, const Tensor& key, const Tensor& value,
                           const AttentionOptions& options) {
-  const internal::AttentionProblem problem =
-      internal::make_attention_problem("attention", query, key, value, options);
+  const internal::AttentionProblem problem = internal::make_attention_problem("attention", query, key, value, options);
   const DType statistics = query.dtype() == DType::float64 ? DType::float64 : DType::float32;
   AttentionResult result;
   result.output = Tensor::empty({problem.batch, problem.heads, problem.query_length, problem.value_dim}, query.dtype());

@@ -86,8 +86,7 @@ void make_sequences(std::string_view function, const AttentionOptions& options, 
     }
   } else {
     for (std::int64_t b = 0; b < problem.batch; ++b) {
-      problem.sequences.push_back(
-          {.batch = b, .query_length = problem.query_length, .key_length = problem.key_length});
+      problem.sequences.push_back({.batch = b, .query_length = problem.query_length, .key_length = problem.key_length});
     }
   }
   const auto count = static_cast<std::int64_t>(problem.sequences.size());
@@ -139,7 +138,8 @@ void read_reach(std::string_view function, std::string_view name, const std::opt
 // A floating tensor [heads] or, where allowed, [sequences, heads], as doubles.
 std::vector<double> read_per_head(std::string_view function, std::string_view name, const Tensor& tensor,
                                   const AttentionProblem& problem, bool per_sequence) {
-  check(is_floating(tensor.dtype()), function, ": ", name, " has dtype ", tensor.dtype(), ", expected a floating dtype");
+  check(is_floating(tensor.dtype()), function, ": ", name, " has dtype ", tensor.dtype(),
+        ", expected a floating dtype");
   const auto count = static_cast<std::int64_t>(problem.sequences.size());
   const bool by_head = tensor.rank() == 1 && tensor.size(0) == problem.heads;
   const bool by_both = per_sequence && tensor.rank() == 2 && tensor.size(0) == count && tensor.size(1) == problem.heads;

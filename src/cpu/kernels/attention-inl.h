@@ -49,8 +49,9 @@ class Forward {
 
  public:
   static std::size_t workspace_bytes(std::int64_t head_dim, std::int64_t value_dim) {
-    return query_bytes(head_dim) + output_bytes(value_dim) + 2 * score_bytes() + kTileRows * kProbabilityStride * sizeof(E) +
-           kChunkRows * kKeyBlock + sizeof(Real) * (kChunkRows * kLane + 2 * kPaddedRows + kTileRows * kLane) + 1024;
+    return query_bytes(head_dim) + output_bytes(value_dim) + 2 * score_bytes() +
+           kTileRows * kProbabilityStride * sizeof(E) + kChunkRows * kKeyBlock +
+           sizeof(Real) * (kChunkRows * kLane + 2 * kPaddedRows + kTileRows * kLane) + 1024;
   }
 
   Forward(const ForwardTask& task, std::byte* workspace)
@@ -137,12 +138,11 @@ class Forward {
     }
   }
 
-  const E* key_tile(std::int64_t column) const {
-    return static_cast<const E*>(task_.packed_keys) + column * depth_;
-  }
+  const E* key_tile(std::int64_t column) const { return static_cast<const E*>(task_.packed_keys) + column * depth_; }
 
   // P = exp2(S - m) with a frozen m; false when m could not be found or a sum came near overflow.
-  bool lazy_softmax(std::int64_t block, std::int64_t key, std::int64_t begin, std::int64_t end, const RowLimits& limits) {
+  bool lazy_softmax(std::int64_t block, std::int64_t key, std::int64_t begin, std::int64_t end,
+                    const RowLimits& limits) {
     Real* reference = reference_ + block * kTileRows;
     std::int64_t column = begin;
     Real found[kTileRows];
@@ -271,7 +271,8 @@ class Forward {
   }
 
   // P = exp2(S - m) with m the exact maximum so far; what was summed under an older m is scaled to the new one.
-  void exact_softmax(std::int64_t block, std::int64_t key, std::int64_t begin, std::int64_t end, const RowLimits& limits) {
+  void exact_softmax(std::int64_t block, std::int64_t key, std::int64_t begin, std::int64_t end,
+                     const RowLimits& limits) {
     const std::int64_t columns = round_up(end, kColumns) - begin;
     const int rows = static_cast<int>(std::min<std::int64_t>(kTileRows, task_.query_end - query_of(block)));
     if (modifier_.has_bias()) {
@@ -399,21 +400,11 @@ class Forward {
     for (int r = 0; r < kTileRows; ++r) {
       Real* output = output_ + (block * kTileRows + r) * padded_values_;
       for (std::int64_t k = begin; k < end; ++k) {
-        const Real p = value_at(probabilities_[r * kProbabilityStride + (k - key) / kValues], k);
+        const Real p = value_of(probabilities_[r * kProbabilityStride + (k - key) / kValues], k);
         if (p == 0) continue;
         const E* row = values + k / kValues * task_.value_stride;
-        for (std::int64_t c = 0; c < task_.value_dim; ++c) output[c] += p * value_at(row[c], k);
+        for (std::int64_t c = 0; c < task_.value_dim; ++c) output[c] += p * value_of(row[c], k);
       }
-    }
-  }
-
-  static Real value_at(E element, [[maybe_unused]] std::int64_t index) {
-    if constexpr (std::is_same_v<E, Bf16Pair>) {
-      bfloat16 half;
-      half.bits = static_cast<std::uint16_t>(index % 2 == 0 ? element.bits : element.bits >> 16);
-      return to_float(half);
-    } else {
-      return element;
     }
   }
 
@@ -488,17 +479,17 @@ class Forward {
   const std::int64_t padded_depth_;   // to whole strips
   const std::int64_t padded_values_;  // value_dim to whole vectors
   const std::int64_t key_block_;
-  const Real factor_;  // scale * log2(e), where it is not folded into the keys
-  E* queries_;         // (row blocks, strips, kTileRows, tile columns)
-  Real* output_;       // (chunk, padded_values)
-  Real* scores_;       // (kTileRows, kKeyBlock)
-  Real* bias_;         // (kTileRows, kKeyBlock)
-  E* probabilities_;   // (kTileRows, kKeyBlock)
+  const Real factor_;   // scale * log2(e), where it is not folded into the keys
+  E* queries_;          // (row blocks, strips, kTileRows, tile columns)
+  Real* output_;        // (chunk, padded_values)
+  Real* scores_;        // (kTileRows, kKeyBlock)
+  Real* bias_;          // (kTileRows, kKeyBlock)
+  E* probabilities_;    // (kTileRows, kKeyBlock)
   std::uint8_t* keep_;  // (chunk, kKeyBlock)
-  Real* sums_;         // (chunk, lanes): partial sums of the probabilities
-  Real* reference_;    // (chunk): m, base 2; -inf for a row that saw nothing yet
-  Real* total_;        // (chunk)
-  Real* block_sums_;   // (kTileRows, lanes)
+  Real* sums_;          // (chunk, lanes): partial sums of the probabilities
+  Real* reference_;     // (chunk): m, base 2; -inf for a row that saw nothing yet
+  Real* total_;         // (chunk)
+  Real* block_sums_;    // (kTileRows, lanes)
 };
 
 }  // namespace headway::inline v0::internal::HWY_NAMESPACE

@@ -109,7 +109,7 @@ struct WeightsTask {
 
 // A few rows (the queries of all heads that share a key head) over a part of the keys.
 struct DecodeTask {
-  const Rows* queries = nullptr;         // one per row: its data is that row
+  const Rows* queries = nullptr;            // one per row: its data is that row
   const ScoreRule* const* rules = nullptr;  // one per row
   const std::int64_t* positions = nullptr;  // one per row: the query's index in its sequence
   std::int64_t row_count = 0;               // at most kDecodeRows
@@ -142,9 +142,9 @@ inline constexpr std::int64_t kDecodeKeys = 512;
 
 // Per row: what the backward subtracts from dP, and the log-sum-exp in base 2.
 struct RowStatisticsTask {
-  Rows output = {};                  // (rows, value_dim)
-  Rows d_output = {};                // likewise; data null: zero
-  const void* logsumexp = nullptr;   // (rows)
+  Rows output = {};                   // (rows, value_dim)
+  Rows d_output = {};                 // likewise; data null: zero
+  const void* logsumexp = nullptr;    // (rows)
   const void* d_logsumexp = nullptr;  // (rows), or null
   std::int64_t rows = 0;
   std::int64_t value_dim = 0;
@@ -212,8 +212,8 @@ struct BiasGradient {
 
 // The entry points of one arithmetic (float32, float64 or bf16 dot products) on one instruction set.
 struct AttentionKernels {
-  std::int64_t tile_columns = 0;     // keys per packed tile
-  std::int64_t real_bytes = 0;       // of logsumexp, delta and sums
+  std::int64_t tile_columns = 0;      // keys per packed tile
+  std::int64_t real_bytes = 0;        // of logsumexp, delta and sums
   std::int64_t backward_queries = 0;  // queries of a backward tile
   std::int64_t backward_keys = 0;     // keys of a backward block
 

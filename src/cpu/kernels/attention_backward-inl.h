@@ -8,12 +8,12 @@
 //       dK += dS^T Q
 //       dQ += dS K          (in a turn of its own: many blocks add to the same dQ)
 //
-// P and dS lie in panels of kPanelColumns keys, (keys / 16, queries, 16): one cache line holds one query's 16 keys, so
-// that both P^T (keys as rows) and dS (queries as rows) are read in order.
+// P and dS lie in panels (backward_panel-inl.h).
 #pragma once
 
 #include "cpu/kernels/attention.h"
 #include "cpu/kernels/backward_pack-inl.h"
+#include "cpu/kernels/backward_panel-inl.h"
 #include "cpu/kernels/dropout-inl.h"
 #include "cpu/kernels/math-inl.h"
 #include "cpu/kernels/pack-inl.h"
@@ -218,7 +218,8 @@ class Backward {
 
   // P and dS of a tile without bias, mask tensor, softcap, ALiBi or dropout.
   template <bool kBounded>
-  HWY_INLINE void plain_scores(const QueryTile<E>& queries, std::int64_t row, std::int64_t column, const RowLimits& limits) {
+  HWY_INLINE void plain_scores(const QueryTile<E>& queries, std::int64_t row, std::int64_t column,
+                               const RowLimits& limits) {
     const D d;
     Tile<E, kTileRows, 2> s;
     start(s, Arithmetic<E>::kFoldsScale ? queries.logsumexp2 + row : nullptr);
@@ -251,7 +252,7 @@ class Backward {
         if constexpr (kPairs) {
           p = hn::Load(d, tile_p_ + r * kColumns + v * kLane);
         } else {
-          p = hn::Load(d, p_ + panel_offset(row + r, column + v * kLane));
+          p = hn::Load(d, p_ + panel_offset<E>(row + r, column + v * kLane));
         }
         V ds = hn::Mul(dp.sum[r][v], p);
         // Behind a mask dP may be NaN.
@@ -260,11 +261,12 @@ class Backward {
       }
     }
     store_panel(ds_, row, column, dp);
-    if constexpr (kPairs) store_key_pairs(row, column, dp);
+    if constexpr (kPairs) store_key_pairs(ds_by_key_, row, column, dp);
   }
 
   // P and dS of a tile with any option.
-  void general_scores(const BackwardTile& tile, const QueryTile<E>& queries, std::int64_t row, std::int64_t column, const RowLimits& limits) {
+  void general_scores(const BackwardTile& tile, const QueryTile<E>& queries, std::int64_t row, std::int64_t column,
+                      const RowLimits& limits) {
     Tile<E, kTileRows, 2> s;
     start(s, nullptr);
     multiply_tile(queries.queries, keys_transposed_, row, column, depth_, s);
@@ -272,7 +274,8 @@ class Backward {
     const int rows = static_cast<int>(std::min<std::int64_t>(kTileRows, queries_in(tile) - row));
     for (int r = rows; r < kTileRows; ++r) s.sum[r][0] = s.sum[r][1] = hn::Zero(D());
     for (int r = 0; r < rows; ++r) {
-      for (int v = 0; v < 2; ++v) s.sum[r][v] = general_probability(tile, queries, row + r, column + v * kLane, s.sum[r][v], limits, r);
+      for (int v = 0; v < 2; ++v)
+        s.sum[r][v] = general_probability(tile, queries, row + r, column + v * kLane, s.sum[r][v], limits, r);
     }
     store_panel(p_, row, column, s);
     Tile<E, kTileRows, 2> dp;
@@ -284,20 +287,21 @@ class Backward {
       for (int v = 0; v < 2; ++v) dp.sum[r][v] = general_gradient(tile, queries, row, r, column, v, dp.sum[r][v]);
     }
     store_panel(ds_, row, column, dp);
-    if constexpr (kPairs) store_key_pairs(row, column, dp);
+    if constexpr (kPairs) store_key_pairs(ds_by_key_, row, column, dp);
   }
 
   // The probability for dV, dropout included; leaves the one without in tile_p_ (kHidden where masked) and what
   // softcap multiplies gradients by in tile_slope_.
-  HWY_INLINE V general_probability(const BackwardTile& tile, const QueryTile<E>& queries, std::int64_t q, std::int64_t column, V sum,
-                                   const RowLimits& limits, int r) {
+  HWY_INLINE V general_probability(const BackwardTile& tile, const QueryTile<E>& queries, std::int64_t q,
+                                   std::int64_t column, V sum, const RowLimits& limits, int r) {
     const D d;
     const ScoreRule& rule = *tile.rule;
     const ScoreModifier<Real> modifier(rule);
     const std::int64_t local = r * kColumns + column % kColumns;
     const std::int64_t key = block_.key_begin + column;
     V score = sum;
-    if constexpr (!Arithmetic<E>::kFoldsScale) score = hn::Mul(sum, hn::Set(d, static_cast<Real>(block_.scale * kLog2E)));
+    if constexpr (!Arithmetic<E>::kFoldsScale)
+      score = hn::Mul(sum, hn::Set(d, static_cast<Real>(block_.scale * kLog2E)));
     V slope = hn::Set(d, Real(1));
     if (modifier.softcap != 0) {
       score = modifier.cap(d, score);
@@ -316,7 +320,8 @@ class Backward {
   }
 
   // The gradient of the raw score: through dropout, softmax, the returned weights, bias and softcap.
-  HWY_INLINE V general_gradient(const BackwardTile& tile, const QueryTile<E>& queries, std::int64_t row, int r, std::int64_t column, int v, V dp) {
+  HWY_INLINE V general_gradient(const BackwardTile& tile, const QueryTile<E>& queries, std::int64_t row, int r,
+                                std::int64_t column, int v, V dp) {
     const D d;
     const ScoreRule& rule = *tile.rule;
     const std::int64_t q = row + r, local = r * kColumns + v * kLane;
@@ -361,55 +366,13 @@ class Backward {
     }
   }
 
-  // Where element (query, key) of a panel begins. Pairs hold two queries, and queries are even.
-  static std::int64_t panel_offset(std::int64_t query, std::int64_t key) {
-    return (key / kPanelColumns * (kBackwardQueries / kValues) + query / kValues) * kPanelColumns + key % kPanelColumns;
-  }
-
-  HWY_INLINE void store_panel(E* panel, std::int64_t row, std::int64_t column, const Tile<E, kTileRows, 2>& tile) {
-    if constexpr (kPairs) {
-#if defined(HEADWAY_KERNEL_TARGET_AVX512_BF16)
-      const __m512i zip = zip_halves();
-#pragma GCC unroll 8
-      for (int r = 0; r < kTileRows; r += 2) {
-#pragma GCC unroll 2
-        for (int v = 0; v < 2; ++v) {
-          // The lower half of `both` is row r, the upper one row r + 1.
-          const __m512i both = (__m512i)_mm512_cvtne2ps_pbh(tile.sum[r + 1][v].raw, tile.sum[r][v].raw);
-          _mm512_storeu_si512(panel + panel_offset(row + r, column + v * kLane), _mm512_permutexvar_epi16(zip, both));
-        }
-      }
-#endif
-    } else {
-#pragma GCC unroll 8
-      for (int r = 0; r < kTileRows; ++r) {
-#pragma GCC unroll 2
-        for (int v = 0; v < 2; ++v) {
-          hn::StoreU(tile.sum[r][v], D(), panel + panel_offset(row + r, column + v * kLane));
-        }
-      }
-    }
-  }
-
-  // ds_by_key (keys / 32, queries, 16 pairs of keys).
-  HWY_INLINE void store_key_pairs([[maybe_unused]] std::int64_t row, [[maybe_unused]] std::int64_t column,
-                                  [[maybe_unused]] const Tile<E, kTileRows, 2>& tile) {
-#if defined(HEADWAY_KERNEL_TARGET_AVX512_BF16)
-#pragma GCC unroll 8
-    for (int r = 0; r < kTileRows; ++r) {
-      E* target = ds_by_key_ + (column / (2 * kPanelColumns) * kBackwardQueries + row + r) * kPanelColumns;
-      _mm512_storeu_si512(target, (__m512i)_mm512_cvtne2ps_pbh(tile.sum[r][1].raw, tile.sum[r][0].raw));
-    }
-#endif
-  }
-
   // A tile that no query sees.
   void clear(std::int64_t row, std::int64_t column) {
     Tile<E, kTileRows, 2> zero;
     start(zero, nullptr);
     store_panel(p_, row, column, zero);
     store_panel(ds_, row, column, zero);
-    if constexpr (kPairs) store_key_pairs(row, column, zero);
+    if constexpr (kPairs) store_key_pairs(ds_by_key_, row, column, zero);
     for (int r = 0; r < kTileRows; ++r) {
       std::fill_n(score_gradients_ + (row + r) * kBackwardKeys + column, kColumns, Real(0));
     }
@@ -425,10 +388,11 @@ class Backward {
       if (!tile.reaches_masked_keys()) {
         // The queries that see any of these keys.
         const std::int64_t position = block_.key_begin + key - rule.query_offset - tile.query_begin;
-        if (rule.right < kUnlimited) first = std::clamp<std::int64_t>(position - rule.right, 0, end) / kValues * kValues;
+        if (rule.right < kUnlimited)
+          first = std::clamp<std::int64_t>(position - rule.right, 0, end) / kValues * kValues;
         if (rule.left < kUnlimited) end = std::clamp<std::int64_t>(position + kPanelRows + rule.left, first, end);
       }
-      const E* a = panel + panel_offset(first, key);
+      const E* a = panel + panel_offset<E>(first, key);
       Real* target = sums + key * padded_dim;
       const std::int64_t count = element_count<E>(end - first);
       std::int64_t c = 0;
@@ -467,25 +431,6 @@ class Backward {
 #pragma GCC unroll 2
       for (int v = 0; v < kVectors; ++v) hn::Store(tile.sum[r][v], d, target + r * stride + v * kLane);
     }
-  }
-
-  // target += a * b, where a zero hides what it multiplies.
-  static void add_carefully(E a, const E* b, std::int64_t count, Real* target) {
-    if constexpr (kPairs) {
-      for (int half = 0; half < 2; ++half) {
-        const Real x = half_of(a, half);
-        if (x == 0) continue;
-        for (std::int64_t c = 0; c < count; ++c) target[c] += x * half_of(b[c], half);
-      }
-    } else {
-      if (a == 0) return;
-      for (std::int64_t c = 0; c < count; ++c) target[c] += a * b[c];
-    }
-  }
-  static Real half_of(Bf16Pair pair, int half) {
-    bfloat16 value;
-    value.bits = static_cast<std::uint16_t>(half == 0 ? pair.bits : pair.bits >> 16);
-    return to_float(value);
   }
 
   template <int kVectors>
@@ -553,50 +498,21 @@ class Backward {
   std::int64_t bytes_ = 0;               // of workspace taken
 
   Header* header_;
-  E* keys_transposed_;    // (key tiles, depth, tile columns)
-  E* values_transposed_;  // (key tiles, value_depth, tile columns)
-  E* key_rows_;           // (head_dim / tile columns, keys, tile columns)
-  E* p_;                  // (keys / 16, queries, 16), dropout included
-  E* ds_;                 // likewise
-  E* ds_by_key_;          // pairs: (keys / 32, queries, 16); otherwise ds_
-  Real* d_keys_;          // (keys, padded_dim)
-  Real* d_values_;        // (keys, padded_value_dim)
+  E* keys_transposed_;     // (key tiles, depth, tile columns)
+  E* values_transposed_;   // (key tiles, value_depth, tile columns)
+  E* key_rows_;            // (head_dim / tile columns, keys, tile columns)
+  E* p_;                   // (keys / 16, queries, 16), dropout included
+  E* ds_;                  // likewise
+  E* ds_by_key_;           // pairs: (keys / 32, queries, 16); otherwise ds_
+  Real* d_keys_;           // (keys, padded_dim)
+  Real* d_values_;         // (keys, padded_value_dim)
   Real* score_gradients_;  // (queries, keys): what the bias receives
-  Real* bias_;            // (queries, keys), base 2
-  std::uint8_t* keep_;    // (queries, keys)
-  Real* tile_p_;          // (kTileRows, tile columns): probabilities before dropout
-  Real* tile_slope_;      // (kTileRows, tile columns)
-  Real* tile_d_weights_;  // (kTileRows, tile columns)
+  Real* bias_;             // (queries, keys), base 2
+  std::uint8_t* keep_;     // (queries, keys)
+  Real* tile_p_;           // (kTileRows, tile columns): probabilities before dropout
+  Real* tile_slope_;       // (kTileRows, tile columns)
+  Real* tile_d_weights_;   // (kTileRows, tile columns)
 };
-
-// delta = sum(dO * O) - d_logsumexp and the log-sum-exp in base 2, row by row.
-template <typename Real>
-void row_statistics(const RowStatisticsTask& task, Real* HWY_RESTRICT workspace) {
-  const hn::ScalableTag<Real> d;
-  const std::int64_t lanes = hn::Lanes(d);
-  const std::int64_t padded = round_up(task.value_dim, lanes);
-  Real* output = workspace;
-  Real* d_output = workspace + padded;
-  for (std::int64_t r = 0; r < task.rows; ++r) {
-    Real delta = 0;
-    if (task.d_output.data) {
-      read_row<Real>(task.output, r, task.value_dim, padded, Real(1), output);
-      read_row<Real>(task.d_output, r, task.value_dim, padded, Real(1), d_output);
-      auto sum = hn::Zero(d);
-      for (std::int64_t c = 0; c < padded; c += lanes) {
-        // A row without keys has an output of zero, and whatever comes back to it is not its concern.
-        const auto o = hn::Load(d, output + c);
-        sum = hn::Add(sum, hn::IfThenElseZero(hn::Ne(o, hn::Zero(d)), hn::Mul(o, hn::Load(d, d_output + c))));
-      }
-      delta = hn::GetLane(hn::SumOfLanes(d, sum));
-    }
-    if (task.d_logsumexp) delta -= static_cast<const Real*>(task.d_logsumexp)[r];
-    const Real logsumexp = static_cast<const Real*>(task.logsumexp)[r];
-    static_cast<Real*>(task.delta)[r] = delta;
-    static_cast<Real*>(task.logsumexp2)[r] =
-        logsumexp == kMasked<Real> ? kEmptyRow<Real> : logsumexp * static_cast<Real>(kLog2E);
-  }
-}
 
 }  // namespace headway::inline v0::internal::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

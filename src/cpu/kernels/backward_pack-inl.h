@@ -1,5 +1,5 @@
-// The backward's operands: blocks of rows cut into strips of tile columns, and the tile of queries that all blocks of
-// keys share.
+// What the backward prepares: rows cut into strips of tile columns, the tile of queries that all blocks of keys share,
+// and what is known of each row before the first tile.
 #pragma once
 
 #include "cpu/kernels/attention.h"
@@ -12,7 +12,6 @@ HWY_BEFORE_NAMESPACE();
 namespace headway::inline v0::internal::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-inline constexpr int kPanelColumns = 16;
 inline constexpr int kBackwardQueries = 16 * kTileRows;  // of a tile
 inline constexpr int kBackwardKeys = 16 * kTileRows;     // of a block
 
@@ -194,6 +193,35 @@ struct QueryTile {
     return taken;
   }
 };
+
+// delta = sum(dO * O) - d_logsumexp and the log-sum-exp in base 2, row by row.
+template <typename Real>
+void row_statistics(const RowStatisticsTask& task, Real* HWY_RESTRICT workspace) {
+  const hn::ScalableTag<Real> d;
+  const std::int64_t lanes = hn::Lanes(d);
+  const std::int64_t padded = round_up(task.value_dim, lanes);
+  Real* output = workspace;
+  Real* d_output = workspace + padded;
+  for (std::int64_t r = 0; r < task.rows; ++r) {
+    Real delta = 0;
+    if (task.d_output.data) {
+      read_row<Real>(task.output, r, task.value_dim, padded, Real(1), output);
+      read_row<Real>(task.d_output, r, task.value_dim, padded, Real(1), d_output);
+      auto sum = hn::Zero(d);
+      for (std::int64_t c = 0; c < padded; c += lanes) {
+        // A row without keys has an output of zero, and whatever comes back to it is not its concern.
+        const auto o = hn::Load(d, output + c);
+        sum = hn::Add(sum, hn::IfThenElseZero(hn::Ne(o, hn::Zero(d)), hn::Mul(o, hn::Load(d, d_output + c))));
+      }
+      delta = hn::GetLane(hn::SumOfLanes(d, sum));
+    }
+    if (task.d_logsumexp) delta -= static_cast<const Real*>(task.d_logsumexp)[r];
+    const Real logsumexp = static_cast<const Real*>(task.logsumexp)[r];
+    static_cast<Real*>(task.delta)[r] = delta;
+    static_cast<Real*>(task.logsumexp2)[r] =
+        logsumexp == kMasked<Real> ? kEmptyRow<Real> : logsumexp * static_cast<Real>(kLog2E);
+  }
+}
 
 }  // namespace headway::inline v0::internal::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

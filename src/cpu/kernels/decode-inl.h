@@ -46,7 +46,7 @@ class Decode {
   using D = hn::ScalableTag<Real>;
   using V = hn::Vec<D>;
   static constexpr int kLane = hn::MaxLanes(D());
-  static constexpr int kRows = 4;                               // rows that share a pass over the keys
+  static constexpr int kRows = 4;                          // rows that share a pass over the keys
   static constexpr int kValueRows = 2;                     // rows that share a pass over the values
   static constexpr int kVectors = kTileRows == 8 ? 8 : 4;  // columns of V per pass
   static constexpr std::int64_t kSubBlock = 32;            // keys between two passes
@@ -54,8 +54,8 @@ class Decode {
 
  public:
   static std::size_t workspace_bytes(std::int64_t head_dim, std::int64_t value_dim) {
-    return sizeof(Real) * (kDecodeRows * (round_up(head_dim, kLane) + kDecodeKeys + round_up(value_dim, kLane)) +
-                           kDecodeKeys) +
+    return sizeof(Real) *
+               (kDecodeRows * (round_up(head_dim, kLane) + kDecodeKeys + round_up(value_dim, kLane)) + kDecodeKeys) +
            kDecodeKeys;
   }
 
@@ -163,7 +163,8 @@ class Decode {
     }
   }
 
-  // output[r .. r + 3] += P V. A few keys at a time, so that the second pair of rows finds their values in the L1 cache.
+  // output[r .. r + 3] += P V. A few keys at a time, so that the second pair of rows finds their values in the L1
+  // cache.
   template <typename In>
   HWY_INLINE void add_values(const In* values, std::int64_t r) {
     for (std::int64_t k = task_.key_begin; k < task_.key_end; k += kSubBlock) {
@@ -183,7 +184,8 @@ class Decode {
       for (int j = 0; j < kValueRows; ++j) {
         Real sum = output_[(r + j) * columns_ + c];
         for (std::int64_t k = begin; k < end; ++k) {
-          sum += scores_[(r + j) * kDecodeKeys + k - task_.key_begin] * convert<Real>(values[k * task_.values.stride + c]);
+          sum +=
+              scores_[(r + j) * kDecodeKeys + k - task_.key_begin] * convert<Real>(values[k * task_.values.stride + c]);
         }
         output_[(r + j) * columns_ + c] = sum;
       }
@@ -248,8 +250,6 @@ class Decode {
     }
   }
 
-
-
   const DecodeTask& task_;
   const std::int64_t depth_;    // head_dim to whole vectors
   const std::int64_t columns_;  // value_dim to whole vectors
@@ -257,7 +257,7 @@ class Decode {
   Real* scores_;                // (kDecodeRows, kDecodeKeys)
   Real* bias_;                  // (kDecodeKeys)
   Real* output_;                // (kDecodeRows, columns)
-  std::uint8_t* keep_;  // (kDecodeKeys)
+  std::uint8_t* keep_;          // (kDecodeKeys)
   Real maximum_[kDecodeRows];
   Real total_[kDecodeRows];
 };

@@ -15,9 +15,11 @@ HWY_INLINE void philox_round(D d, V (&counter)[4], std::uint32_t key0, std::uint
   const V multiplier0 = hn::Set(d, 0xD2511F53u), multiplier1 = hn::Set(d, 0xCD9E8D57u);
   // 32 x 32 -> 64 bit products of the even and of the odd lanes, split into high and low words.
   const V even0 = hn::BitCast(d, hn::MulEven(counter[0], multiplier0));
-  const V odd0 = hn::BitCast(d, hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, counter[0]))), multiplier0));
+  const V odd0 =
+      hn::BitCast(d, hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, counter[0]))), multiplier0));
   const V even1 = hn::BitCast(d, hn::MulEven(counter[2], multiplier1));
-  const V odd1 = hn::BitCast(d, hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, counter[2]))), multiplier1));
+  const V odd1 =
+      hn::BitCast(d, hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, counter[2]))), multiplier1));
   const V high0 = hn::OddEven(odd0, hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, even0))));
   const V high1 = hn::OddEven(odd1, hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, even1))));
   const V low0 = hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(hn::BitCast(wide, odd0))), even0);
@@ -45,11 +47,10 @@ inline void fill_keep(const ScoreRule& rule, std::int64_t query_begin, std::int6
       const bool has_lower = lower >= query_begin && lower < query_end;
       if (!has_upper && !has_lower) continue;
       for (std::int64_t g = 0; g < groups; g += kCount) {
-        hn::Vec<decltype(d)> counter[4] = {
-            hn::Set(d, static_cast<std::uint32_t>(base / 2 + i)),
-            hn::Iota(d, static_cast<std::uint32_t>(key_begin / 4 + g)),
-            hn::Set(d, static_cast<std::uint32_t>(rule.dropout_head)),
-            hn::Set(d, static_cast<std::uint32_t>(rule.dropout_batch))};
+        hn::Vec<decltype(d)> counter[4] = {hn::Set(d, static_cast<std::uint32_t>(base / 2 + i)),
+                                           hn::Iota(d, static_cast<std::uint32_t>(key_begin / 4 + g)),
+                                           hn::Set(d, static_cast<std::uint32_t>(rule.dropout_head)),
+                                           hn::Set(d, static_cast<std::uint32_t>(rule.dropout_batch))};
         std::uint32_t key0 = static_cast<std::uint32_t>(rule.dropout.seed);
         std::uint32_t key1 = static_cast<std::uint32_t>(rule.dropout.seed >> 32);
         for (int round = 0; round < kRounds; ++round, key0 += 0x9E3779B9u, key1 += 0xBB67AE85u) {

@@ -6,7 +6,7 @@
 namespace headway::inline v0::internal {
 
 struct KernelSet {
-  AttentionKernels float32;   // float16 too: converted on the way in and out
+  AttentionKernels float32;  // float16 too: converted on the way in and out
   AttentionKernels float64;
   AttentionKernels bfloat16;  // like float32, or with bf16 dot products
 };

@@ -54,7 +54,8 @@ struct PowerSplit {
 #endif
 };
 
-// 2^r - 1 divided by r for |r| <= 1/2, as a polynomial. Minimax fits; with exp2 below 1.83 ulp in float, 1 ulp in double.
+// 2^r - 1 divided by r for |r| <= 1/2, as a polynomial. Minimax fits; with exp2 below 1.83 ulp in float, 1 ulp in
+// double.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V exp2_fraction(D d, V r) {
   if constexpr (sizeof(hn::TFromD<D>) == 4) {

@@ -22,6 +22,18 @@ HWY_INLINE std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
+// Value `index` of an element: a pair holds an even and an odd one.
+template <typename E>
+HWY_INLINE RealOf<E> value_of(E element, [[maybe_unused]] std::int64_t index) {
+  if constexpr (std::is_same_v<E, Bf16Pair>) {
+    bfloat16 half;
+    half.bits = static_cast<std::uint16_t>(index % 2 == 0 ? element.bits : element.bits >> 16);
+    return to_float(half);
+  } else {
+    return element;
+  }
+}
+
 // One vector of a user's elements as Real.
 template <class D>
 HWY_INLINE hn::Vec<D> load_converted(D d, const float* source) {
@@ -115,9 +127,12 @@ HWY_INLINE void with_type(const Rows& rows, Visit visit) {
     visit(reinterpret_cast<double*>(rows.data));
   } else {
     switch (rows.dtype) {
-      case DType::bfloat16: return visit(reinterpret_cast<bfloat16*>(rows.data));
-      case DType::float16: return visit(reinterpret_cast<float16*>(rows.data));
-      default: return visit(reinterpret_cast<float*>(rows.data));
+      case DType::bfloat16:
+        return visit(reinterpret_cast<bfloat16*>(rows.data));
+      case DType::float16:
+        return visit(reinterpret_cast<float16*>(rows.data));
+      default:
+        return visit(reinterpret_cast<float*>(rows.data));
     }
   }
 }
@@ -135,7 +150,8 @@ HWY_INLINE void read_row(const Rows& rows, std::int64_t row, std::int64_t count,
         return copy_row(reinterpret_cast<const bfloat16*>(rows.data) + offset, target, count, padded, factor);
       case DType::float16:
         return copy_row(reinterpret_cast<const float16*>(rows.data) + offset, target, count, padded, factor);
-      default: return copy_row(reinterpret_cast<const float*>(rows.data) + offset, target, count, padded, factor);
+      default:
+        return copy_row(reinterpret_cast<const float*>(rows.data) + offset, target, count, padded, factor);
     }
   }
 }
@@ -149,9 +165,12 @@ HWY_INLINE void write_row(const Real* source, const Rows& rows, std::int64_t row
     store_row(source, reinterpret_cast<double*>(rows.data) + offset, count, factor);
   } else {
     switch (rows.dtype) {
-      case DType::bfloat16: return store_row(source, reinterpret_cast<bfloat16*>(rows.data) + offset, count, factor);
-      case DType::float16: return store_row(source, reinterpret_cast<float16*>(rows.data) + offset, count, factor);
-      default: return store_row(source, reinterpret_cast<float*>(rows.data) + offset, count, factor);
+      case DType::bfloat16:
+        return store_row(source, reinterpret_cast<bfloat16*>(rows.data) + offset, count, factor);
+      case DType::float16:
+        return store_row(source, reinterpret_cast<float16*>(rows.data) + offset, count, factor);
+      default:
+        return store_row(source, reinterpret_cast<float*>(rows.data) + offset, count, factor);
     }
   }
 }

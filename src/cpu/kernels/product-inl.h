@@ -97,7 +97,8 @@ HWY_INLINE void multiply(const E* HWY_RESTRICT a, const E* HWY_RESTRICT b, std::
       for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
         for (int v = 0; v < kVectors; ++v) {
-          tile.sum[r][v] = multiply_add(a[r * kRowStride + u * kStep], b + u * b_stride + v * kLanes<E>, tile.sum[r][v]);
+          tile.sum[r][v] =
+              multiply_add(a[r * kRowStride + u * kStep], b + u * b_stride + v * kLanes<E>, tile.sum[r][v]);
         }
       }
     }

@@ -72,8 +72,8 @@ void copy_query_block(const Rows& rows, std::int64_t query, std::int64_t query_e
   });
 }
 
-// A bias at or below this is a mask. A row of nothing but such scores has a log-sum-exp that no longer tells them apart,
-// so that neither weights nor gradients could be recomputed from it.
+// A bias at or below this is a mask. A row of nothing but such scores has a log-sum-exp that no longer tells them
+// apart, so that neither weights nor gradients could be recomputed from it.
 template <typename Real>
 inline constexpr Real kAsGoodAsMasked = Real(-1e30);
 
@@ -116,15 +116,23 @@ struct ScoreModifier {
       std::fill(row, row + count, Real(0));
     } else {
       switch (rule.bias.dtype) {
-        case DType::float64: read_bias<double>(query, begin, end, row); break;
-        case DType::bfloat16: read_bias<bfloat16>(query, begin, end, row); break;
-        case DType::float16: read_bias<float16>(query, begin, end, row); break;
-        default: read_bias<float>(query, begin, end, row);
+        case DType::float64:
+          read_bias<double>(query, begin, end, row);
+          break;
+        case DType::bfloat16:
+          read_bias<bfloat16>(query, begin, end, row);
+          break;
+        case DType::float16:
+          read_bias<float16>(query, begin, end, row);
+          break;
+        default:
+          read_bias<float>(query, begin, end, row);
       }
     }
     if (rule.mask.data) {
       const std::int64_t stride = rule.mask.column_stride;
-      const auto* from = reinterpret_cast<const std::uint8_t*>(rule.mask.data) + query * rule.mask.row_stride + begin * stride;
+      const auto* from =
+          reinterpret_cast<const std::uint8_t*>(rule.mask.data) + query * rule.mask.row_stride + begin * stride;
       const bool keeps = rule.mask_true_keeps;
       if (stride == 1) {
         for (std::int64_t k = 0; k < count; ++k) row[k] = (from[k] != 0) == keeps ? row[k] : kMasked<Real>;

@@ -26,8 +26,8 @@
 // Highway 1.0.3 has no target with bf16 dot products: one more feature beside those of its widest target makes ours.
 #if defined(HEADWAY_KERNEL_TARGET_AVX512_BF16)
 #undef HWY_TARGET_STR
-#define HWY_TARGET_STR                                                          \
-  HWY_TARGET_STR_AVX3                                                           \
+#define HWY_TARGET_STR                                                           \
+  HWY_TARGET_STR_AVX3                                                            \
   ",vpclmulqdq,avx512vbmi,avx512vbmi2,vaes,avxvnni,avx512bitalg,avx512vpopcntdq" \
   ",avx512bf16"
 #endif

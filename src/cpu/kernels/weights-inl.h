@@ -27,9 +27,7 @@ class WeightsWriter {
   }
 
   WeightsWriter(const WeightsTask& task, std::byte* workspace)
-      : task_(task),
-        depth_(element_count<E>(task.head_dim)),
-        factor_(static_cast<Real>(task.scale * kLog2E)) {
+      : task_(task), depth_(element_count<E>(task.head_dim)), factor_(static_cast<Real>(task.scale * kLog2E)) {
     query_ = reinterpret_cast<E*>(workspace);
     sum_ = reinterpret_cast<Real*>(workspace + kTileRows * round_up(depth_, kColumns) * sizeof(E));
     scores_ = sum_ + kTileRows * kKeyBlock;
@@ -38,7 +36,8 @@ class WeightsWriter {
 
   void run() {
     for (std::int64_t query = task_.query_begin; query < task_.query_end; query += kTileRows) {
-      if (task_.head_count == 1) copy_query_block<E>(task_.heads[0].query, query, task_.query_end, task_.head_dim, query_);
+      if (task_.head_count == 1)
+        copy_query_block<E>(task_.heads[0].query, query, task_.query_end, task_.head_dim, query_);
       for (std::int64_t key = 0; key < task_.key_length; key += kKeyBlock) write_block(query, key);
     }
   }
@@ -76,7 +75,8 @@ class WeightsWriter {
     if (task_.head_count == 1 && write_directly(query, key, count, rows)) return;
     Real* target = task_.head_count == 1 ? scores_ : sum_;
     for (std::int64_t h = 0; h < task_.head_count; ++h) {
-      if (task_.head_count > 1) copy_query_block<E>(task_.heads[h].query, query, task_.query_end, task_.head_dim, query_);
+      if (task_.head_count > 1)
+        copy_query_block<E>(task_.heads[h].query, query, task_.query_end, task_.head_dim, query_);
       compute(task_.heads[h], query, key, count);
       if (task_.head_count == 1) break;
       for (std::int64_t i = 0; i < kTileRows * kKeyBlock; i += kLane) {
@@ -96,7 +96,8 @@ class WeightsWriter {
       const WeightsHead& head = task_.heads[0];
       const RowLimits limits(*head.rule, query, task_.query_end);
       const bool whole = rows == kTileRows && count % kColumns == 0 && limits.all_see(key, key + count);
-      if (!whole || task_.kind != WeightsKind::softmax || !head.rule->is_plain() || task_.weights.dtype != dtype_of<E>) {
+      if (!whole || task_.kind != WeightsKind::softmax || !head.rule->is_plain() ||
+          task_.weights.dtype != dtype_of<E>) {
         return false;
       }
       const D d;
@@ -108,7 +109,8 @@ class WeightsWriter {
         for (int r = 0; r < kTileRows; ++r) {
           tile.sum[r][0] = tile.sum[r][1] = hn::Set(d, -logsumexp[r] * static_cast<Real>(kLog2E));
         }
-        multiply_strips(query_, kTileRows * kColumns, static_cast<const E*>(head.packed_keys) + column * depth_, depth_, tile);
+        multiply_strips(query_, kTileRows * kColumns, static_cast<const E*>(head.packed_keys) + column * depth_, depth_,
+                        tile);
 #pragma GCC unroll 8
         for (int r = 0; r < kTileRows; ++r) {
           hn::StoreU(exp2_finite(d, tile.sum[r][0]), d, weights + r * task_.weights.stride + column);
