@@ -54,7 +54,7 @@ void pack_values(const PackTask& task) noexcept {
 template <typename E>
 std::size_t forward_workspace(std::int64_t head_dim, std::int64_t value_dim) noexcept {
   return std::max({Forward<E>::workspace_bytes(head_dim, value_dim), WeightsWriter<E>::workspace_bytes(head_dim),
-                   Decode<RealOf<E>>::workspace_bytes(head_dim, value_dim)});
+                   Decode<E>::workspace_bytes(head_dim, value_dim)});
 }
 
 template <typename E>
@@ -82,7 +82,7 @@ void weights_dot(const WeightsDotTask& task, std::byte* workspace) noexcept {
 
 template <typename E>
 void decode(const DecodeTask& task, std::byte* workspace) noexcept {
-  Decode<RealOf<E>>(task, workspace).run();
+  Decode<E>(task, workspace).run();
 }
 
 template <typename E>

@@ -41,10 +41,11 @@ HWY_INLINE void sum_of_four(D d, V a, V b, V c, V e, hn::TFromD<D>* target) {
   }
 }
 
-template <typename Real>
+template <typename E>
 class Decode {
-  using D = hn::ScalableTag<Real>;
-  using V = hn::Vec<D>;
+  using Real = RealOf<E>;
+  using D = VectorTag<E>;
+  using V = VectorOf<E>;
   static constexpr int kLane = hn::MaxLanes(D());
   static constexpr int kRows = 4;                          // rows that share a pass over the keys
   static constexpr int kValueRows = 2;                     // rows that share a pass over the values
@@ -78,9 +79,10 @@ class Decode {
         std::fill_n(queries_ + r * depth_, depth_, Real(0));
       }
     }
-    with_type<Real>(task_.keys, [&](const auto* keys) HWY_ATTR {
-      for (std::int64_t r = 0; r < rows; r += kRows) score(keys, r);
-    });
+    for (std::int64_t r = 0; r < rows; r += kRows) {
+      if (score_pairs(r)) continue;
+      with_type<Real>(task_.keys, [&](const auto* keys) HWY_ATTR { score(keys, r); });
+    }
     for (std::int64_t r = 0; r < task_.row_count; ++r) softmax(r);
     for (std::int64_t r = task_.row_count; r < rows; ++r) std::fill_n(scores_ + r * kDecodeKeys, kDecodeKeys, Real(0));
     std::fill_n(output_, rows * columns_, Real(0));
@@ -113,6 +115,41 @@ class Decode {
       finish_scores(key, q, whole, four);
       for (int j = 0; j < kRows; ++j) scores_[(r + j) * kDecodeKeys + k - task_.key_begin] = four[j];
     }
+  }
+
+  // The same with bf16 dot products, where there are some and the keys fill whole vectors; false elsewhere.
+  HWY_INLINE bool score_pairs([[maybe_unused]] std::int64_t r) {
+#if defined(HEADWAY_KERNEL_TARGET_AVX512_BF16)
+    constexpr std::int64_t kStep = 2 * kLane;  // values in a vector of pairs
+    if (task_.head_dim % kStep != 0) return false;
+    const bfloat16* queries[kRows];
+    for (int j = 0; j < kRows; ++j) {
+      const std::int64_t row = std::min(r + j, task_.row_count - 1);
+      queries[j] = reinterpret_cast<const bfloat16*>(task_.queries[row].data);
+    }
+    const D d;
+    const Real factor = static_cast<Real>(task_.scale * kLog2E);
+    for (std::int64_t k = task_.key_begin; k < task_.key_end; ++k) {
+      const bfloat16* key = reinterpret_cast<const bfloat16*>(task_.keys.data) + k * task_.keys.stride;
+      V sum[kRows];
+#pragma GCC unroll 4
+      for (int j = 0; j < kRows; ++j) sum[j] = hn::Zero(d);
+      for (std::int64_t c = 0; c < task_.head_dim; c += kStep) {
+        __builtin_prefetch(key + c + kPrefetchRows * task_.keys.stride, 0, 1);
+        const __m512bh x = (__m512bh)_mm512_loadu_si512(key + c);
+#pragma GCC unroll 4
+        for (int j = 0; j < kRows; ++j) {
+          sum[j] = V{_mm512_dpbf16_ps(sum[j].raw, (__m512bh)_mm512_loadu_si512(queries[j] + c), x)};
+        }
+      }
+      Real four[4];
+      sum_of_four(d, sum[0], sum[1], sum[2], sum[3], four);
+      for (int j = 0; j < kRows; ++j) scores_[(r + j) * kDecodeKeys + k - task_.key_begin] = four[j] * factor;
+    }
+    return true;
+#else
+    return false;
+#endif
   }
 
   // The columns past the last whole vector.
