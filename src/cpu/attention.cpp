@@ -226,11 +226,16 @@ class ForwardPlan {
 
   // ---- few queries: the keys are split ----
 
+  // Up to four rows need no packing to be fast; more do, unless there are enough keys to split.
   bool decodes() const {
-    std::int64_t longest = 0;
-    for (const Sequence& s : problem_.sequences) longest = std::max(longest, s.query_length);
+    constexpr std::int64_t kFewRows = 4, kManyKeys = 1024;
+    std::int64_t longest = 0, keys = 0;
+    for (const Sequence& s : problem_.sequences) {
+      longest = std::max(longest, s.query_length);
+      keys = std::max(keys, s.key_count);
+    }
     const std::int64_t rows = longest * problem_.group();
-    return longest == 1 ? rows <= 4 * kDecodeRows : rows <= kDecodeRows;
+    return rows <= (keys < kManyKeys ? kFewRows : longest == 1 ? 4 * kDecodeRows : kDecodeRows);
   }
 
   void decode() {

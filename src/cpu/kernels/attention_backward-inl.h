@@ -75,14 +75,15 @@ class Backward {
     const Rows key = rows_from(block_.key, block_.key_begin), value = rows_from(block_.value, block_.key_begin);
     with_source<E>(key, [&](const auto* source) HWY_ATTR {
       pack_transposed<E>(source, key.stride, 0, keys_, block_.head_dim, key_factor, keys_transposed_);
-      pack_strips<E>(source, key.stride, keys_, kBackwardKeys, block_.head_dim, Real(1), key_rows_);
+      header_->keys_finite =
+          pack_strips<E>(source, key.stride, keys_, kBackwardKeys, block_.head_dim, Real(1), key_rows_);
     });
     with_source<E>(value, [&](const auto* source) HWY_ATTR {
       pack_transposed<E>(source, value.stride, 0, keys_, block_.value_dim, Real(1), values_transposed_);
     });
-    header_->keys_finite = all_finite(key_rows_, kBackwardKeys / kValues * padded_dim_);
-    std::fill_n(d_keys_, kBackwardKeys * padded_dim_, Real(0));
-    std::fill_n(d_values_, kBackwardKeys * padded_value_dim_, Real(0));
+    const std::int64_t rows = round_up(keys_, kPanelRows);
+    std::fill_n(d_keys_, rows * padded_dim_, Real(0));
+    std::fill_n(d_values_, rows * padded_value_dim_, Real(0));
   }
 
   void tile(const BackwardTile& tile) {

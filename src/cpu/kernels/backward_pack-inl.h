@@ -80,24 +80,26 @@ HWY_INLINE void pack_whole_strip(const In* source, std::int64_t stride, std::int
   }
 }
 
-// strips (dim / tile columns, capacity / values, tile columns) of `count` rows, zeros past them: B of a product that
-// sums over rows, and without pairs also A of one that sums over columns.
+// strips (dim / tile columns, capacity / values, tile columns) of `count` rows, zeros up to whole row blocks: B of a
+// product that sums over rows, and without pairs also A of one that sums over columns. True when all are finite.
 template <typename E, typename In>
-void pack_strips(const In* source, std::int64_t stride, std::int64_t count, std::int64_t capacity, std::int64_t dim,
+bool pack_strips(const In* source, std::int64_t stride, std::int64_t count, std::int64_t capacity, std::int64_t dim,
                  RealOf<E> factor, E* HWY_RESTRICT strips) {
   constexpr int kColumns = kTileColumns<E>;
   constexpr std::int64_t kValues = Arithmetic<E>::kValues;
-  for (std::int64_t c = 0; c < dim; c += kColumns) {
+  const std::int64_t filled = element_count<E>(count), padded = element_count<E>(round_up(count, kTileRows));
+  bool finite = true;
+  for (std::int64_t c = 0; c < dim; c += kColumns, strips += capacity / kValues * kColumns) {
     const std::int64_t width = std::min<std::int64_t>(kColumns, dim - c);
     if (width == kColumns) {
       pack_whole_strip<E>(source + c, stride, count, factor, strips);
     } else {
       pack_rows<E>(source + c, stride, 0, count, width, kColumns, factor, strips);
     }
-    const std::int64_t filled = element_count<E>(count);
-    std::memset(strips + filled * kColumns, 0, (capacity / kValues - filled) * kColumns * sizeof(E));
-    strips += capacity / kValues * kColumns;
+    std::memset(strips + filled * kColumns, 0, (padded - filled) * kColumns * sizeof(E));
+    finite &= all_finite(strips, padded * kColumns);
   }
+  return finite;
 }
 
 // strips (elements of dim / tile columns, capacity, tile columns) of pairs along the columns: A of a product that
@@ -106,11 +108,12 @@ template <typename E>
 void copy_strips(const Rows& source, std::int64_t count, std::int64_t dim, E* HWY_RESTRICT strips) {
   constexpr int kColumns = kTileColumns<E>;
   constexpr std::int64_t kWidth = kColumns * Arithmetic<E>::kValues;
-  for (std::int64_t c = 0; c < dim; c += kWidth) {
+  const std::int64_t padded = round_up(count, kTileRows);
+  for (std::int64_t c = 0; c < dim; c += kWidth, strips += kBackwardQueries * kColumns) {
     const std::int64_t width = std::min(kWidth, dim - c);
     const auto* from = reinterpret_cast<const std::uint16_t*>(source.data) + c;
-    for (std::int64_t r = 0; r < kBackwardQueries; ++r, strips += kColumns, from += source.stride) {
-      auto* to = reinterpret_cast<std::uint16_t*>(strips);
+    for (std::int64_t r = 0; r < padded; ++r, from += source.stride) {
+      auto* to = reinterpret_cast<std::uint16_t*>(strips + r * kColumns);
       if (r < count && width == kWidth) {
         std::memcpy(to, from, kWidth * sizeof(std::uint16_t));
         continue;
@@ -157,11 +160,10 @@ struct QueryTile {
   void pack(const BackwardTile& tile, std::int64_t head_dim, std::int64_t value_dim, double scale) const {
     const std::int64_t count = tile.query_end - tile.query_begin;
     const Real factor = Arithmetic<E>::kFoldsScale ? static_cast<Real>(scale) : Real(1);
-    pack_operand(tile.query, tile.query_begin, count, head_dim, factor, queries, query_rows);
-    flags->queries_finite = all_finite(query_rows, row_elements(head_dim));
+    flags->queries_finite = pack_operand(tile.query, tile.query_begin, count, head_dim, factor, queries, query_rows);
     if (tile.d_output.data) {
-      pack_operand(tile.d_output, tile.query_begin, count, value_dim, Real(1), d_outputs, d_output_rows);
-      flags->d_outputs_finite = all_finite(d_output_rows, row_elements(value_dim));
+      flags->d_outputs_finite =
+          pack_operand(tile.d_output, tile.query_begin, count, value_dim, Real(1), d_outputs, d_output_rows);
     } else {
       const std::int64_t depth = round_up(element_count<E>(value_dim), kTileColumns<E>);
       std::memset(d_outputs, 0, static_cast<std::size_t>(kBackwardQueries * depth) * sizeof(E));
@@ -178,13 +180,15 @@ struct QueryTile {
   static std::int64_t row_elements(std::int64_t dim) {
     return kBackwardQueries / kValues * round_up(dim, kTileColumns<E>);
   }
-  static void pack_operand(const Rows& source, std::int64_t first, std::int64_t count, std::int64_t dim, Real factor,
+  static bool pack_operand(const Rows& source, std::int64_t first, std::int64_t count, std::int64_t dim, Real factor,
                            [[maybe_unused]] E* by_column, E* by_row) {
     const Rows rows = rows_from(source, first);
+    bool finite = true;
     with_source<E>(rows, [&](const auto* data) HWY_ATTR {
-      pack_strips<E>(data, rows.stride, count, kBackwardQueries, dim, factor, by_row);
+      finite = pack_strips<E>(data, rows.stride, count, kBackwardQueries, dim, factor, by_row);
     });
     if constexpr (kPairs) copy_strips<E>(rows, count, dim, by_column);
+    return finite;
   }
   template <typename T>
   T* take(std::byte* memory, std::int64_t count) {
