@@ -4,13 +4,14 @@ JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-arm build demo test sanitize conformance bench test-arm install format clean
+.PHONY: help deps deps-arm build demo test sanitize fuzz conformance bench test-arm install format clean
 
 help:  ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 deps:  ## Install the Debian packages that building and testing need
-	@tools/install_packages.sh g++ cmake ninja-build ccache pkg-config python3 libhwy-dev libgtest-dev
+	@tools/install_packages.sh g++ cmake ninja-build ccache pkg-config python3 libhwy-dev libgtest-dev \
+	  nlohmann-json3-dev
 
 deps-arm: deps
 	@tools/install_packages.sh g++-aarch64-linux-gnu qemu-user googletest
@@ -32,6 +33,12 @@ sanitize: deps  ## Run a reduced set of tests under Address-, UndefinedBehavior-
 	  cmake --preset $$preset && cmake --build --preset $$preset -j $(JOBS) \
 	    && ctest --preset $$preset -j $(JOBS) || exit 1; \
 	done
+
+fuzz: deps  ## Feed a million broken safetensors files to the reader, under sanitizers
+	@tools/install_packages.sh clang libclang-rt-14-dev
+	@cmake -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DHEADWAY_BUILD_FUZZ=ON -DHEADWAY_BUILD_TESTS=OFF \
+	  -DHEADWAY_BUILD_EXAMPLES=OFF
+	@cmake --build build/fuzz -j $(JOBS) --target run_safetensors_fuzz
 
 test-arm: deps-arm  ## Cross-build for 64-bit ARM and run a reduced set of tests under qemu
 	@cmake --preset arm64

@@ -153,7 +153,10 @@ class Forward {
     }
     std::fill_n(block_sums_, kTileRows * kLane, Real(0));
     if (fresh) {
-      if (!first_tile(block, key, column, limits, found)) return false;
+      const bool narrow = end - column <= kLane;
+      const bool usable = narrow ? first_tile<1>(block, key, column, limits, found)
+                                 : first_tile<2>(block, key, column, limits, found);
+      if (!usable) return false;
       column += kColumns;
     }
     for (; column < end; column += kColumns) {
@@ -185,27 +188,35 @@ class Forward {
   }
 
   // The first tile that a row block sees: its row maxima become the references of the rows that have none.
+  template <int kVectors>
   bool first_tile(std::int64_t block, std::int64_t key, std::int64_t column, const RowLimits& limits,
                   Real (&found)[kTileRows]) {
     const D d;
-    Tile<E, kTileRows, 2> tile;
+    const V masked = hn::Set(d, kMasked<Real>);
+    Tile<E, kTileRows, kVectors> tile;
     raw_scores(block, column, tile);
     bool usable = true;
+#pragma GCC unroll 8
     for (int r = 0; r < kTileRows; ++r) {
-      V low = tile.sum[r][0], high = tile.sum[r][1];
-      const auto see_low = visible(d, column, limits.first[r], limits.end[r]);
-      const auto see_high = visible(d, column + kLane, limits.first[r], limits.end[r]);
+      hn::Mask<D> see[kVectors];
+      V maximum = masked;
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) {
+        see[v] = visible(d, column + v * kLane, limits.first[r], limits.end[r]);
+        maximum = hn::Max(maximum, hn::IfThenElse(see[v], tile.sum[r][v], masked));
+      }
       if (found[r] == kMasked<Real>) {
-        const V masked = hn::Set(d, kMasked<Real>);
-        const V maximum = hn::Max(hn::IfThenElse(see_low, low, masked), hn::IfThenElse(see_high, high, masked));
         found[r] = hn::GetLane(hn::MaxOfLanes(d, maximum));
         usable &= found[r] > kMasked<Real> && found[r] < -kMasked<Real>;
       }
-      const V m = hn::Set(d, found[r]);
-      low = hn::IfThenElseZero(see_low, exp2_finite<Arithmetic<E>::kShortExp>(d, hn::Sub(low, m)));
-      high = hn::IfThenElseZero(see_high, exp2_finite<Arithmetic<E>::kShortExp>(d, hn::Sub(high, m)));
-      hn::Store(hn::Add(hn::Load(d, block_sums_ + r * kLane), hn::Add(low, high)), d, block_sums_ + r * kLane);
-      store_probabilities(r, column - key, low, high);
+      V p[2] = {hn::Zero(d), hn::Zero(d)};
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) {
+        const V x = hn::Sub(tile.sum[r][v], hn::Set(d, found[r]));
+        p[v] = hn::IfThenElseZero(see[v], exp2_finite<Arithmetic<E>::kShortExp>(d, x));
+      }
+      hn::Store(hn::Add(p[0], p[1]), d, block_sums_ + r * kLane);
+      store_probabilities(r, column - key, p[0], p[1]);
     }
     return usable;
   }
@@ -256,16 +267,20 @@ class Forward {
   }
 
   // The scores of one tile in base 2.
-  HWY_INLINE void raw_scores(std::int64_t block, std::int64_t column, Tile<E, kTileRows, 2>& tile) {
+  template <int kVectors>
+  HWY_INLINE void raw_scores(std::int64_t block, std::int64_t column, Tile<E, kTileRows, kVectors>& tile) {
     const D d;
 #pragma GCC unroll 8
-    for (int r = 0; r < kTileRows; ++r) tile.sum[r][0] = tile.sum[r][1] = hn::Zero(d);
+    for (int r = 0; r < kTileRows; ++r) {
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) tile.sum[r][v] = hn::Zero(d);
+    }
     multiply_strips(queries_ + block * kTileRows * padded_depth_, kTileRows * kColumns, key_tile(column), depth_, tile);
     if constexpr (!Arithmetic<E>::kFoldsScale) {
 #pragma GCC unroll 8
       for (int r = 0; r < kTileRows; ++r) {
-        tile.sum[r][0] = hn::Mul(tile.sum[r][0], hn::Set(d, factor_));
-        tile.sum[r][1] = hn::Mul(tile.sum[r][1], hn::Set(d, factor_));
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v) tile.sum[r][v] = hn::Mul(tile.sum[r][v], hn::Set(d, factor_));
       }
     }
   }
@@ -307,17 +322,19 @@ class Forward {
     const std::int64_t row = block * kTileRows + r;
     const std::int64_t position = query_of(block) + r + rule_.query_offset;
     V maximum = hn::Set(d, kMasked<Real>);
+    auto nan = hn::IsNaN(maximum);
     for (std::int64_t c = 0; c < columns; c += kLane) {
       V s = modifier_.cap(d, hn::Load(d, scores + c));
       s = modifier_.add_bias(d, s, static_cast<Real>(begin + c - position), bias ? bias + c : nullptr);
       s = hn::IfThenElse(visible(d, begin + c, limits.first[r], limits.end[r]), s, hn::Set(d, kMasked<Real>));
       hn::Store(s, d, scores + c);
+      nan = hn::Or(nan, hn::IsNaN(s));
       maximum = hn::Max(maximum, s);
     }
     const Real old = reference_[row];
-    const Real peak = hn::GetLane(hn::MaxOfLanes(d, maximum));
-    // A NaN may or may not survive Max; the row shows it in any case, through its probability.
-    const Real m = std::isnan(peak) ? std::max(old, Real(0)) : std::max(old, peak);
+    // A NaN may or may not survive Max. Any reference will do then: the row shows it through its probability.
+    const bool finite = hn::AllFalse(d, nan);
+    const Real m = std::max(old, finite ? hn::GetLane(hn::MaxOfLanes(d, maximum)) : Real(0));
     if (m == kMasked<Real>) {
       for (std::int64_t c = 0; c < columns; c += kColumns) {
         store_probabilities(r, begin - key + c, hn::Zero(d), hn::Zero(d));
@@ -455,7 +472,9 @@ class Forward {
                                hn::Log(d, hn::Load(d, total_ + r)));
       hn::Store(log, d, scores_);
       for (std::int64_t i = 0; i < std::min<std::int64_t>(kLane, rows - r); ++i) {
-        logsumexp[r + i] = total_[r + i] == 0 ? kMasked<Real> : scores_[i];
+        const Real total = total_[r + i];
+        // Log is for positive finite numbers.
+        logsumexp[r + i] = total == 0 ? kMasked<Real> : total < -kMasked<Real> ? scores_[i] : total;
       }
     }
   }

@@ -102,9 +102,11 @@ class Backward {
         } else if (!plain) {
           general_scores(tile, queries, row, column, limits);
         } else if (limits.all_see(key, key + kColumns)) {
-          plain_scores<false>(queries, row, column, limits);
+          plain_scores<2, false>(queries, row, column, limits);
+        } else if (!kPairs && keys_ - column <= kLane) {
+          plain_scores<1, true>(queries, row, column, limits);
         } else {
-          plain_scores<true>(queries, row, column, limits);
+          plain_scores<2, true>(queries, row, column, limits);
         }
       }
     }
@@ -204,32 +206,35 @@ class Backward {
   }
 
   // S or dP of one tile: strips (dim / tile columns, kBackwardQueries, tile columns) times transposed keys or values.
+  template <int kVectors>
   HWY_INLINE void multiply_tile(const E* strips, const E* transposed, std::int64_t row, std::int64_t column,
-                                std::int64_t depth, Tile<E, kTileRows, 2>& tile) {
+                                std::int64_t depth, Tile<E, kTileRows, kVectors>& tile) {
     multiply_strips(strips + row * kColumns, kBackwardQueries * kColumns, transposed + column * depth, depth, tile);
   }
 
-  HWY_INLINE void start(Tile<E, kTileRows, 2>& tile, const Real* negated) {
+  template <int kVectors>
+  HWY_INLINE void start(Tile<E, kTileRows, kVectors>& tile, const Real* negated) {
     const D d;
 #pragma GCC unroll 8
     for (int r = 0; r < kTileRows; ++r) {
-      tile.sum[r][0] = tile.sum[r][1] = negated ? hn::Set(d, -negated[r]) : hn::Zero(d);
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) tile.sum[r][v] = negated ? hn::Set(d, -negated[r]) : hn::Zero(d);
     }
   }
 
   // P and dS of a tile without bias, mask tensor, softcap, ALiBi or dropout.
-  template <bool kBounded>
+  template <int kVectors, bool kBounded>
   HWY_INLINE void plain_scores(const QueryTile<E>& queries, std::int64_t row, std::int64_t column,
                                const RowLimits& limits) {
     const D d;
-    Tile<E, kTileRows, 2> s;
+    Tile<E, kTileRows, kVectors> s;
     start(s, Arithmetic<E>::kFoldsScale ? queries.logsumexp2 + row : nullptr);
     multiply_tile(queries.queries, keys_transposed_, row, column, depth_, s);
     const V factor = hn::Set(d, static_cast<Real>(block_.scale * kLog2E));
 #pragma GCC unroll 8
     for (int r = 0; r < kTileRows; ++r) {
 #pragma GCC unroll 2
-      for (int v = 0; v < 2; ++v) {
+      for (int v = 0; v < kVectors; ++v) {
         V x = s.sum[r][v];
         if constexpr (!Arithmetic<E>::kFoldsScale) x = hn::MulSub(x, factor, hn::Set(d, queries.logsumexp2[row + r]));
         V p = exp2_finite<Arithmetic<E>::kShortExp>(d, x);
@@ -242,13 +247,13 @@ class Backward {
       }
     }
     store_panel(p_, row, column, s);
-    Tile<E, kTileRows, 2> dp;
+    Tile<E, kTileRows, kVectors> dp;
     start(dp, queries.delta + row);
     multiply_tile(queries.d_outputs, values_transposed_, row, column, value_depth_, dp);
 #pragma GCC unroll 8
     for (int r = 0; r < kTileRows; ++r) {
 #pragma GCC unroll 2
-      for (int v = 0; v < 2; ++v) {
+      for (int v = 0; v < kVectors; ++v) {
         V p;
         if constexpr (kPairs) {
           p = hn::Load(d, tile_p_ + r * kColumns + v * kLane);
@@ -257,12 +262,12 @@ class Backward {
         }
         V ds = hn::Mul(dp.sum[r][v], p);
         // Behind a mask dP may be NaN.
-        if constexpr (kBounded) ds = hn::IfThenElseZero(hn::Ne(p, hn::Zero(d)), ds);
+        if constexpr (kBounded) ds = hn::IfThenZeroElse(hn::Eq(p, hn::Zero(d)), ds);
         dp.sum[r][v] = ds;
       }
     }
     store_panel(ds_, row, column, dp);
-    if constexpr (kPairs) store_key_pairs(ds_by_key_, row, column, dp);
+    if constexpr (kPairs && kVectors == 2) store_key_pairs(ds_by_key_, row, column, dp);
   }
 
   // P and dS of a tile with any option.
@@ -312,7 +317,8 @@ class Backward {
     hn::Store(slope, d, tile_slope_ + local);
     const Real distance = static_cast<Real>(key - (tile.query_begin + q) - rule.query_offset);
     score = modifier.add_bias(d, score, distance, modifier.has_bias() ? bias_ + q * kBackwardKeys + column : nullptr);
-    const auto see = hn::And(visible(d, key, limits.first[r], limits.end[r]), hn::Ne(score, hn::Set(d, kMasked<Real>)));
+    const auto masked = hn::Eq(score, hn::Set(d, kMasked<Real>));
+    const auto see = hn::AndNot(masked, visible(d, key, limits.first[r], limits.end[r]));
     const V p = exp2(d, hn::Sub(score, hn::Set(d, queries.logsumexp2[q])));
     hn::Store(hn::IfThenElse(see, p, hn::Set(d, kHidden)), d, tile_p_ + local);
     const V shown = hn::IfThenElseZero(see, p);
@@ -342,7 +348,7 @@ class Backward {
     if (tile.weights_kind == WeightsKind::softcapped) ds = hn::Add(ds, d_weights);
     if (rule.softcap != 0) {
       // Behind a mask the slope may be NaN.
-      ds = hn::IfThenElseZero(hn::Ne(ds, hn::Zero(d)), hn::Mul(ds, hn::Load(d, tile_slope_ + local)));
+      ds = hn::IfThenZeroElse(hn::Eq(ds, hn::Zero(d)), hn::Mul(ds, hn::Load(d, tile_slope_ + local)));
     }
     if (tile.weights_kind == WeightsKind::scores) ds = hn::Add(ds, d_weights);
     return ds;

@@ -215,7 +215,7 @@ void row_statistics(const RowStatisticsTask& task, Real* HWY_RESTRICT workspace)
       for (std::int64_t c = 0; c < padded; c += lanes) {
         // A row without keys has an output of zero, and whatever comes back to it is not its concern.
         const auto o = hn::Load(d, output + c);
-        sum = hn::Add(sum, hn::IfThenElseZero(hn::Ne(o, hn::Zero(d)), hn::Mul(o, hn::Load(d, d_output + c))));
+        sum = hn::Add(sum, hn::IfThenZeroElse(hn::Eq(o, hn::Zero(d)), hn::Mul(o, hn::Load(d, d_output + c))));
       }
       delta = hn::GetLane(hn::SumOfLanes(d, sum));
     }

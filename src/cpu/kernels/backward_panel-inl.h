@@ -24,8 +24,9 @@ HWY_INLINE std::int64_t panel_offset(std::int64_t query, std::int64_t key) {
   return (key / kPanelColumns * (kBackwardQueries / kValues) + query / kValues) * kPanelColumns + key % kPanelColumns;
 }
 
-template <typename E>
-HWY_INLINE void store_panel(E* panel, std::int64_t row, std::int64_t column, const Tile<E, kTileRows, 2>& tile) {
+template <typename E, int kVectors>
+HWY_INLINE void store_panel(E* panel, std::int64_t row, std::int64_t column,
+                            const Tile<E, kTileRows, kVectors>& tile) {
   constexpr int kLane = kLanes<E>;
   if constexpr (Arithmetic<E>::kValues == 2) {
 #if defined(HEADWAY_KERNEL_TARGET_AVX512_BF16)
@@ -33,7 +34,7 @@ HWY_INLINE void store_panel(E* panel, std::int64_t row, std::int64_t column, con
 #pragma GCC unroll 8
     for (int r = 0; r < kTileRows; r += 2) {
 #pragma GCC unroll 2
-      for (int v = 0; v < 2; ++v) {
+      for (int v = 0; v < kVectors; ++v) {
         // The lower half of `both` is row r, the upper one row r + 1.
         const __m512i both = (__m512i)_mm512_cvtne2ps_pbh(tile.sum[r + 1][v].raw, tile.sum[r][v].raw);
         _mm512_storeu_si512(panel + panel_offset<E>(row + r, column + v * kLane), _mm512_permutexvar_epi16(zip, both));
@@ -44,7 +45,7 @@ HWY_INLINE void store_panel(E* panel, std::int64_t row, std::int64_t column, con
 #pragma GCC unroll 8
     for (int r = 0; r < kTileRows; ++r) {
 #pragma GCC unroll 2
-      for (int v = 0; v < 2; ++v) {
+      for (int v = 0; v < kVectors; ++v) {
         hn::StoreU(tile.sum[r][v], VectorTag<E>(), panel + panel_offset<E>(row + r, column + v * kLane));
       }
     }

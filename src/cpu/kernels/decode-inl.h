@@ -173,15 +173,18 @@ class Decode {
     if (modifier.has_bias()) modifier.bias_row(query, begin, task_.key_end, padded, bias_);
     Real* scores = scores_ + r * kDecodeKeys;
     V maximum = hn::Set(d, kMasked<Real>);
+    auto nan = hn::IsNaN(maximum);
     for (std::int64_t c = 0; c < padded; c += kLane) {
       V s = modifier.cap(d, hn::Load(d, scores + c));
       const Real distance = static_cast<Real>(begin + c - query - rule.query_offset);
       s = modifier.add_bias(d, s, distance, modifier.has_bias() ? bias_ + c : nullptr);
       s = hn::IfThenElse(visible(d, begin + c, first, std::min(end, task_.key_end)), s, hn::Set(d, kMasked<Real>));
       hn::Store(s, d, scores + c);
+      nan = hn::Or(nan, hn::IsNaN(s));
       maximum = hn::Max(maximum, s);
     }
-    const Real m = hn::GetLane(hn::MaxOfLanes(d, maximum));
+    // A NaN may or may not survive Max. Any reference will do then: the row shows it through its probability.
+    const Real m = hn::AllFalse(d, nan) ? hn::GetLane(hn::MaxOfLanes(d, maximum)) : Real(0);
     maximum_[r] = m;
     V sum = hn::Zero(d);
     for (std::int64_t c = 0; c < padded; c += kLane) {

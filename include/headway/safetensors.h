@@ -1,0 +1,51 @@
+// Files of named tensors in the safetensors format: an 8-byte length, a JSON header, then the tensors' bytes.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headway/export.h"
+#include "headway/tensor.h"
+
+namespace headway {
+inline namespace v0 {
+
+// An open safetensors file. Copying it shares the file, which stays mapped until the last copy and the last tensor from
+// it are gone; all members may be called from several threads at once. Whoever shortens the file or writes into it
+// meanwhile pulls the memory from under the tensors; save_safetensors() does neither, it replaces the file.
+class HEADWAY_API SafeTensors {
+ public:
+  // Maps the file into memory and checks its whole header; throws an Error that names the file and what is wrong in it.
+  static SafeTensors open(const std::filesystem::path& path);
+
+  // All tensors in the order of their data in the file.
+  const std::vector<std::string>& names() const;
+
+  bool contains(std::string_view name) const;
+
+  // The tensor of that name, without a copy where its bytes are aligned for its dtype. It must not be written to: what
+  // is written never reaches the file, and shows in other tensors got from this file. Throws where there is no such
+  // name, or where its dtype is none of Headway's.
+  Tensor get(std::string_view name) const;
+
+  // The file's own notes, such as {"format": "pt"}.
+  const std::map<std::string, std::string>& metadata() const;
+
+ private:
+  struct File;
+  explicit SafeTensors(std::shared_ptr<const File> file);
+  std::shared_ptr<const File> file_;
+};
+
+// Writes the tensors, whatever their strides, and the metadata; names and metadata are UTF-8. A file of that name is
+// replaced at once and only when everything is on the disk: where anything fails, an Error is thrown and it is as it
+// was. A symbolic link of that name is replaced, not followed.
+HEADWAY_API void save_safetensors(const std::filesystem::path& path, const std::map<std::string, Tensor>& tensors,
+                                  const std::map<std::string, std::string>& metadata = {});
+
+}  // namespace v0
+}  // namespace headway

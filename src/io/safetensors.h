@@ -1,0 +1,63 @@
+// The safetensors format between bytes and structs; open() and save_safetensors() add the files.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iosfwd>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headway/dtype.h"
+#include "headway/shape.h"
+#include "headway/tensor.h"
+
+namespace headway::inline v0::internal {
+
+// The format's own limit, which keeps a hostile header from taking all memory.
+inline constexpr std::uint64_t kMaxSafeTensorsHeader = 100'000'000;
+
+// One tensor of a header that was checked.
+struct SafeTensorsEntry {
+  std::string name;
+  std::string dtype;  // the format's name: "F32", "F8_E4M3"
+  Shape shape;
+  std::uint64_t begin = 0;  // in bytes from the start of the data
+  std::uint64_t end = 0;
+
+  friend bool operator==(const SafeTensorsEntry&, const SafeTensorsEntry&) = default;
+};
+
+struct SafeTensorsHeader {
+  std::vector<SafeTensorsEntry> entries;  // in the order of their data, which they cover without a hole
+  std::map<std::string, std::string> metadata;
+  std::size_t data_start = 0;  // in bytes from the start of the file
+};
+
+// Reads and checks the header of a whole file in memory; `path` is what errors call it.
+SafeTensorsHeader parse_safetensors(std::span<const std::byte> file, std::string_view path);
+
+// The start of a file, up to its data: the length, the JSON text and spaces up to a multiple of 8 bytes.
+std::string format_safetensors_header(const SafeTensorsHeader& header, std::string_view path);
+
+// One tensor over a file's data, which `owner` keeps alive; a copy where the data is not aligned for its dtype.
+Tensor make_safetensors_tensor(const SafeTensorsEntry& entry, std::span<std::byte> data, std::shared_ptr<void> owner,
+                               std::string_view path);
+
+// "F32" for DType::float32, and so on.
+std::string_view safetensors_dtype(DType dtype);
+
+// A name from a file as errors show it: in quotes, and shortened where it is long.
+std::string in_quotes(std::string_view name);
+
+// How an error about one tensor of a file begins. A part for check(), put into words only when the check fails.
+struct AboutTensor {
+  std::string_view path;
+  std::string_view name;
+};
+void append_part(std::ostream& text, const AboutTensor& part);
+
+}  // namespace headway::inline v0::internal

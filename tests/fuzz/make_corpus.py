@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Writes the seeds of the safetensors fuzz target into a directory: small files, some whole and some broken."""
+
+import json
+import pathlib
+import struct
+import sys
+
+BITS = {"F32": 32, "F64": 64, "BF16": 16, "F16": 16, "I32": 32, "I64": 64, "BOOL": 8, "U8": 8, "F4": 4, "F6_E2M3": 6,
+        "F8_E4M3": 8, "C64": 64}
+
+
+def file_of(header, data=b""):
+    text = header if isinstance(header, bytes) else json.dumps(header, ensure_ascii=False).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def tensor(dtype, shape, begin, end):
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+def seeds():
+    """Name -> bytes."""
+    files = {
+        "nothing": b"",
+        "no_tensors": file_of({}),
+        "padded": file_of(b"{}      "),
+        "metadata": file_of({"__metadata__": {"format": "pt", "\u6ce8\u610f": "\U0001f680"}}),
+        "scalar": file_of({"x": tensor("F32", [], 0, 4)}, bytes(4)),
+        "empty_tensor": file_of({"x": tensor("F32", [2, 0, 3], 0, 0)}),
+        "several": file_of({"a": tensor("F64", [2], 0, 16), "b": tensor("I32", [1, 2], 16, 24),
+                            "c": tensor("BOOL", [3], 24, 27), "d": tensor("F16", [0], 27, 27)}, bytes(27)),
+        "misaligned": file_of({"a": tensor("BOOL", [1], 0, 1), "b": tensor("F32", [2], 1, 9)}, bytes(9)),
+        "not_a_bool": file_of({"a": tensor("BOOL", [2], 0, 2)}, b"\x01\x02"),
+        "eight_dimensions": file_of({"a": tensor("U8", [1] * 8, 0, 1)}, bytes(1)),
+        "nine_dimensions": file_of({"a": tensor("U8", [1] * 9, 0, 1)}, bytes(1)),
+        "overlap": file_of({"a": tensor("U8", [4], 0, 4), "b": tensor("U8", [4], 2, 6)}, bytes(6)),
+        "hole": file_of({"a": tensor("U8", [2], 0, 2), "b": tensor("U8", [2], 3, 5)}, bytes(5)),
+        "backwards": file_of({"a": tensor("U8", [2], 2, 0)}, bytes(2)),
+        "overflow": file_of({"a": tensor("F32", [1 << 32, 1 << 32], 0, 8)}, bytes(8)),
+        "huge_offset": file_of({"a": tensor("U8", [1], (1 << 64) - 2, (1 << 64) - 1)}, bytes(1)),
+        "huge_size": file_of({"a": tensor("U8", [1 << 63], 0, 8)}, bytes(8)),
+        "fraction": file_of({"a": tensor("U8", [1.5], 0, 8)}, bytes(8)),
+        "twice": file_of(b'{"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},'
+                         b'"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}'),
+        "escaped": file_of(b'{"\\u0061\\n\\"":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}'),
+        "not_utf8": file_of(b'{"\xff":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}'),
+        "deep": file_of(b'{"a":' + b"[" * 200),
+        "zero_byte": file_of(b"{}\0{}"),
+        "long_length": struct.pack("<Q", (1 << 64) - 1) + b"{}",
+        "truncated": file_of({"x": tensor("F32", [4], 0, 16)}, bytes(7)),
+    }
+    for dtype, bits in BITS.items():
+        files[f"dtype_{dtype}"] = file_of({"x": tensor(dtype, [2, 4], 0, bits)}, bytes(bits))
+    return files
+
+
+def main():
+    directory = pathlib.Path(sys.argv[1])
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, content in seeds().items():
+        (directory / name).write_bytes(content)
+
+
+if __name__ == "__main__":
+    main()
