@@ -39,6 +39,7 @@ THIRD_PARTY = {
     "nccl": ("src/dist/",),
     "mpi.h": ("src/dist/",),
     "nanobind/": ("python/",),
+    "nlohmann/": ("src/io/",),
     "gtest/": ("tests/",),
     "immintrin.h": ("src/cpu/", "src/core/spin.h"),  # spin.h: the pause instruction
     "arm_neon.h": ("src/cpu/",),
