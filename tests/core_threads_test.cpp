@@ -313,7 +313,9 @@ TEST(Scratch, BufferIsAligned) {
   }
 }
 
-#ifndef HEADWAY_TEST_THREAD_SANITIZER  // it does not follow threads that a forked child starts
+// ThreadSanitizer does not follow threads that a forked child starts. qemu hangs at times when a process with threads
+// forks, and cannot start this program again.
+#if !defined(HEADWAY_TEST_THREAD_SANITIZER) && !defined(HEADWAY_TEST_EMULATED)
 
 TEST(Fork, ChildComputesWithThreadsOfItsOwn) {
   const ThreadCount limit(3);

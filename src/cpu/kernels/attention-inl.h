@@ -154,8 +154,8 @@ class Forward {
     std::fill_n(block_sums_, kTileRows * kLane, Real(0));
     if (fresh) {
       const bool narrow = end - column <= kLane;
-      const bool usable = narrow ? first_tile<1>(block, key, column, limits, found)
-                                 : first_tile<2>(block, key, column, limits, found);
+      const bool usable =
+          narrow ? first_tile<1>(block, key, column, limits, found) : first_tile<2>(block, key, column, limits, found);
       if (!usable) return false;
       column += kColumns;
     }

@@ -25,8 +25,7 @@ HWY_INLINE std::int64_t panel_offset(std::int64_t query, std::int64_t key) {
 }
 
 template <typename E, int kVectors>
-HWY_INLINE void store_panel(E* panel, std::int64_t row, std::int64_t column,
-                            const Tile<E, kTileRows, kVectors>& tile) {
+HWY_INLINE void store_panel(E* panel, std::int64_t row, std::int64_t column, const Tile<E, kTileRows, kVectors>& tile) {
   constexpr int kLane = kLanes<E>;
   if constexpr (Arithmetic<E>::kValues == 2) {
 #if defined(HEADWAY_KERNEL_TARGET_AVX512_BF16)

@@ -47,11 +47,9 @@ class Decode {
   using D = VectorTag<E>;
   using V = VectorOf<E>;
   static constexpr int kLane = hn::MaxLanes(D());
-  static constexpr int kRows = 4;                          // rows that share a pass over the keys
-  static constexpr int kValueRows = 2;                     // rows that share a pass over the values
-  static constexpr int kVectors = kTileRows == 8 ? 8 : 4;  // columns of V per pass
-  static constexpr std::int64_t kSubBlock = 32;            // keys between two passes
-  static constexpr std::int64_t kPrefetchRows = 16;        // ahead of the one that is read
+  static constexpr int kRows = 4;                    // rows that share a pass over the keys
+  static constexpr std::int64_t kSubBlock = 32;      // keys between two passes
+  static constexpr std::int64_t kPrefetchRows = 16;  // ahead of the one that is read
 
  public:
   static std::size_t workspace_bytes(std::int64_t head_dim, std::int64_t value_dim) {
@@ -203,25 +201,29 @@ class Decode {
     }
   }
 
-  // output[r .. r + 3] += P V. A few keys at a time, so that the second pair of rows finds their values in the L1
-  // cache.
+  // output[r .. r + 3] += P V. A few keys at a time, so that every pass but the first finds their values in the L1
+  // cache. A pass takes whole rows of values for two rows of the output; values that must be converted are worth more
+  // rows.
   template <typename In>
   HWY_INLINE void add_values(const In* values, std::int64_t r) {
+    constexpr int kPassRows = sizeof(In) < sizeof(Real) ? 4 : 2;
     for (std::int64_t k = task_.key_begin; k < task_.key_end; k += kSubBlock) {
       const std::int64_t end = std::min(k + kSubBlock, task_.key_end);
-      for (std::int64_t j = r; j < r + kRows; j += kValueRows) add_block(values, j, k, end);
+      for (std::int64_t j = r; j < r + kRows; j += kPassRows) add_block<kPassRows>(values, j, k, end);
     }
   }
 
-  template <typename In>
+  template <int kPassRows, typename In>
   HWY_INLINE void add_block(const In* values, std::int64_t r, std::int64_t begin, std::int64_t end) {
+    constexpr int kVectors = (kTileRows == 8 ? 16 : 8) / kPassRows;  // sums that stay in registers
     const std::int64_t whole = task_.value_dim / kLane * kLane;
     std::int64_t c = 0;
-    for (; c + kVectors * kLane <= whole; c += kVectors * kLane) add_columns<kVectors>(values + c, r, c, begin, end);
-    for (; c + 2 * kLane <= whole; c += 2 * kLane) add_columns<2>(values + c, r, c, begin, end);
-    for (; c < whole; c += kLane) add_columns<1>(values + c, r, c, begin, end);
+    for (; c + kVectors * kLane <= whole; c += kVectors * kLane) {
+      add_columns<kPassRows, kVectors>(values + c, r, c, begin, end);
+    }
+    for (; c < whole; c += kLane) add_columns<kPassRows, 1>(values + c, r, c, begin, end);
     for (; c < task_.value_dim; ++c) {
-      for (int j = 0; j < kValueRows; ++j) {
+      for (int j = 0; j < kPassRows; ++j) {
         Real sum = output_[(r + j) * columns_ + c];
         for (std::int64_t k = begin; k < end; ++k) {
           sum +=
@@ -232,29 +234,33 @@ class Decode {
     }
   }
 
-  template <int kCount, typename In>
+  template <int kPassRows, int kCount, typename In>
   HWY_INLINE void add_columns(const In* values, std::int64_t r, std::int64_t c, std::int64_t begin, std::int64_t end) {
     const D d;
-    V sum[kValueRows][kCount];
-#pragma GCC unroll 2
-    for (int j = 0; j < kValueRows; ++j) {
+    V sum[kPassRows][kCount];
+#pragma GCC unroll 4
+    for (int j = 0; j < kPassRows; ++j) {
 #pragma GCC unroll 8
       for (int v = 0; v < kCount; ++v) sum[j][v] = hn::Load(d, output_ + (r + j) * columns_ + c + v * kLane);
     }
     const Real* p = scores_ + r * kDecodeKeys - task_.key_begin;
     for (std::int64_t k = begin; k < end; ++k) {
       const In* row = values + k * task_.values.stride;
-      const V first = hn::Set(d, p[k]), second = hn::Set(d, p[kDecodeKeys + k]);
+      V x[kCount];
 #pragma GCC unroll 8
       for (int v = 0; v < kCount; ++v) {
         __builtin_prefetch(row + v * kLane + kPrefetchRows * task_.values.stride, 0, 1);
-        const V x = load_converted(d, row + v * kLane);
-        sum[0][v] = hn::MulAdd(first, x, sum[0][v]);
-        sum[1][v] = hn::MulAdd(second, x, sum[1][v]);
+        x[v] = load_converted(d, row + v * kLane);
+      }
+#pragma GCC unroll 4
+      for (int j = 0; j < kPassRows; ++j) {
+        const V pj = hn::Set(d, p[j * kDecodeKeys + k]);
+#pragma GCC unroll 8
+        for (int v = 0; v < kCount; ++v) sum[j][v] = hn::MulAdd(pj, x[v], sum[j][v]);
       }
     }
-#pragma GCC unroll 2
-    for (int j = 0; j < kValueRows; ++j) {
+#pragma GCC unroll 4
+    for (int j = 0; j < kPassRows; ++j) {
 #pragma GCC unroll 8
       for (int v = 0; v < kCount; ++v) hn::Store(sum[j][v], d, output_ + (r + j) * columns_ + c + v * kLane);
     }

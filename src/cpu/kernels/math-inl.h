@@ -14,6 +14,20 @@ inline constexpr double kLn2 = 0.69314718055994530942;
 template <typename Real>
 inline constexpr Real kMasked = -std::numeric_limits<Real>::infinity();
 
+// x held between low and high; NaN stays NaN. Min and Max give their second operand then on x86, the number on NEON.
+template <class V>
+HWY_INLINE V clamp(V low, V x, V high) {
+#if HWY_TARGET == HWY_NEON
+  if constexpr (sizeof(hn::TFromV<V>) == 4) {
+    return V(vminq_f32(high.raw, vmaxq_f32(low.raw, x.raw)));
+  } else {
+    return V(vminq_f64(high.raw, vmaxq_f64(low.raw, x.raw)));
+  }
+#else
+  return hn::Min(high, hn::Max(low, x));
+#endif
+}
+
 // A number split into a whole part and a rest of at most 1/2, with 2^(whole part) ready to be multiplied by.
 template <class D>
 struct PowerSplit {
@@ -38,14 +52,14 @@ struct PowerSplit {
   V power;
 
   // Added to a small number, 1.5 * 2^mantissa leaves its whole part in the low bits. Exponents are clamped to what a
-  // float holds: the least becomes an exact zero. The order of Min and Max lets NaN pass on x86.
+  // float holds: the least becomes an exact zero.
   HWY_INLINE PowerSplit(D d, V x) {
     using Real = hn::TFromD<D>;
     constexpr int kMantissa = sizeof(Real) == 4 ? 23 : 52;
     constexpr int kBias = sizeof(Real) == 4 ? 127 : 1023;
     const hn::RebindToSigned<D> di;
     const V magic = hn::Set(d, sizeof(Real) == 4 ? Real(12582912.0) : Real(6755399441055744.0));
-    const V clamped = hn::Min(hn::Set(d, Real(kBias)), hn::Max(hn::Set(d, Real(-kBias)), x));
+    const V clamped = clamp(hn::Set(d, Real(-kBias)), x, hn::Set(d, Real(kBias)));
     const V shifted = hn::Add(clamped, magic);
     fraction = hn::Sub(clamped, hn::Sub(shifted, magic));
     power = hn::BitCast(d, hn::ShiftLeft<kMantissa>(hn::Add(hn::BitCast(di, shifted), hn::Set(di, kBias))));
@@ -116,7 +130,7 @@ template <class D, class V = hn::Vec<D>>
 HWY_INLINE V tanh(D d, V x) {
   using Real = hn::TFromD<D>;
   const V limit = hn::Set(d, sizeof(Real) == 4 ? Real(10) : Real(20));  // past it tanh rounds to 1
-  const V clamped = hn::Min(limit, hn::Max(hn::Neg(limit), x));
+  const V clamped = clamp(hn::Neg(limit), x, limit);
   const PowerSplit<D> split(d, hn::Mul(clamped, hn::Set(d, static_cast<Real>(2 * kLog2E))));
   const V one = hn::Set(d, 1);
   const V power = split.scale(one);

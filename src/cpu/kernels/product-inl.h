@@ -82,6 +82,9 @@ HWY_INLINE hn::Vec<hn::ScalableTag<float>> multiply_add(Bf16Pair a, const Bf16Pa
 // A tile of sums in registers.
 template <typename E, int kRows, int kVectors>
 struct Tile {
+  // NEON's vectors have a constructor, which an implicit one of Tile, outside the target's region, could not inline.
+  HWY_INLINE Tile() {}
+
   VectorOf<E> sum[kRows][kVectors];
 };
 
