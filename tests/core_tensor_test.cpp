@@ -11,6 +11,7 @@
 #include "core/tensor_impl.h"
 #include "headway/error.h"
 #include "headway/tensor.h"
+#include "support/message_of.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define HEADWAY_TEST_SANITIZER 1
@@ -23,6 +24,7 @@
 namespace headway {
 namespace {
 
+using headway_test::message_of;
 using Values = std::vector<double>;
 
 const std::vector<DType> kAllDTypes = {DType::float32, DType::float64, DType::bfloat16, DType::float16,
@@ -52,15 +54,6 @@ Values by_strides(const Tensor& tensor) {
   };
   walk(tensor);
   return values;
-}
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 testing::AssertionResult says(const std::function<void()>& call, const std::string& part) {

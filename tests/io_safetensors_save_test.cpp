@@ -15,23 +15,16 @@
 #include "headway/safetensors.h"
 #include "support/cases.h"
 #include "support/files.h"
+#include "support/message_of.h"
 
 namespace headway {
 namespace {
 
+using headway_test::message_of;
 using headway_test::read_bytes;
 using headway_test::TemporaryDirectory;
 using headway_test::write_bytes;
 using Names = std::vector<std::string>;
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 void expect_contains(const std::string& message, const std::string& part) {
   EXPECT_NE(message.find(part), std::string::npos) << "expected: " << part << "\ncame: " << message;

@@ -16,10 +16,12 @@
 #include "headway/safetensors.h"
 #include "headway/tensor.h"
 #include "support/files.h"
+#include "support/message_of.h"
 
 namespace headway {
 namespace {
 
+using headway_test::message_of;
 using headway_test::read_bytes;
 using headway_test::TemporaryDirectory;
 using headway_test::write_bytes;
@@ -50,15 +52,6 @@ std::string file_of(const std::string& header, const std::string& data = {}) {
     length += static_cast<char>((header.size() >> (8 * byte)) & 0xFF);
   }
   return length + header + data;
-}
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(SafeTensors, EveryDTypeAndShapeComesBack) {

@@ -1,0 +1,21 @@
+// What a call complained about.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "headway/error.h"
+
+namespace headway_test {
+
+// The message of the headway::Error that a call throws, or "no error".
+inline std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const headway::Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+}  // namespace headway_test
