@@ -70,13 +70,18 @@ const InstructionSet& current() {
   return set;
 }
 
-}  // namespace
-
-const AttentionKernels& attention_kernels(DType dtype) {
+const ProductKernels& product_kernels(DType dtype) {
   const KernelSet& kernels = current().kernels;
   if (dtype == DType::float64) return kernels.float64;
   return dtype == DType::bfloat16 ? kernels.bfloat16 : kernels.float32;
 }
+
+}  // namespace
+
+const AttentionKernels& attention_kernels(DType dtype) { return product_kernels(dtype).attention; }
+const MatmulKernels& matmul_kernels(DType dtype) { return product_kernels(dtype).matmul; }
+const PointwiseKernels& pointwise_kernels() { return current().kernels.pointwise; }
+const OptimizerKernels& optimizer_kernels() { return current().kernels.optimizer; }
 
 }  // namespace internal::cpu
 

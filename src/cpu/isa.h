@@ -2,10 +2,17 @@
 #pragma once
 
 #include "cpu/kernels/attention.h"
+#include "cpu/kernels/matmul.h"
+#include "cpu/kernels/optimizer.h"
+#include "cpu/kernels/pointwise.h"
 
 namespace headway::inline v0::internal::cpu {
 
 // The kernels for tensors of a floating dtype on the instruction set in use.
 const AttentionKernels& attention_kernels(DType dtype);
+const MatmulKernels& matmul_kernels(DType dtype);
+// The kernels that take their dtype with each call.
+const PointwiseKernels& pointwise_kernels();
+const OptimizerKernels& optimizer_kernels();
 
 }  // namespace headway::inline v0::internal::cpu

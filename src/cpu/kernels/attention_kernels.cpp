@@ -4,7 +4,7 @@
 #include "cpu/kernels/attention-inl.h"
 #include "cpu/kernels/attention_backward_kernels.h"
 #include "cpu/kernels/decode-inl.h"
-#include "cpu/kernels/kernel_set.h"
+#include "cpu/kernels/kernel_parts.h"
 #include "cpu/kernels/weights-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -113,16 +113,14 @@ AttentionKernels make_kernels() {
 
 }  // namespace
 
-KernelSet kernel_set() {
-  KernelSet set;
+void add_attention(KernelSet& set) {
 #if defined(HEADWAY_KERNEL_TARGET_AVX512_BF16)
-  set.bfloat16 = make_kernels<Bf16Pair>();
+  set.bfloat16.attention = make_kernels<Bf16Pair>();
 #else
-  set.float32 = make_kernels<float>();
-  set.float64 = make_kernels<double>();
-  set.bfloat16 = set.float32;
+  set.float32.attention = make_kernels<float>();
+  set.float64.attention = make_kernels<double>();
+  set.bfloat16.attention = set.float32.attention;
 #endif
-  return set;
 }
 
 }  // namespace headway::inline v0::internal::HWY_NAMESPACE

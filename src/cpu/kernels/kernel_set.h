@@ -2,13 +2,24 @@
 #pragma once
 
 #include "cpu/kernels/attention.h"
+#include "cpu/kernels/matmul.h"
+#include "cpu/kernels/optimizer.h"
+#include "cpu/kernels/pointwise.h"
 
 namespace headway::inline v0::internal {
 
+// The kernels around products, which have an arithmetic: what is multiplied and what is summed.
+struct ProductKernels {
+  AttentionKernels attention;
+  MatmulKernels matmul;
+};
+
 struct KernelSet {
-  AttentionKernels float32;  // float16 too: converted on the way in and out
-  AttentionKernels float64;
-  AttentionKernels bfloat16;  // like float32, or with bf16 dot products
+  ProductKernels float32;  // float16 too: converted on the way in and out
+  ProductKernels float64;
+  ProductKernels bfloat16;  // like float32, or with bf16 dot products
+  PointwiseKernels pointwise;
+  OptimizerKernels optimizer;
 };
 
 namespace N_SSE4 {
@@ -21,7 +32,7 @@ namespace N_AVX3 {
 KernelSet kernel_set();
 }
 namespace N_AVX3_DL {
-KernelSet kernel_set();  // bfloat16 alone
+KernelSet kernel_set();  // the products of bfloat16 alone
 }
 namespace N_NEON {
 KernelSet kernel_set();

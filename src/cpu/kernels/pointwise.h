@@ -1,0 +1,10 @@
+// What the kernels of elementwise operations, norms and losses take and give.
+#pragma once
+
+#include <cstdint>
+
+namespace headway::inline v0::internal {
+
+struct PointwiseKernels {};
+
+}  // namespace headway::inline v0::internal
