@@ -91,9 +91,26 @@ class HEADWAY_API Tensor {
   Tensor clone() const;
   Tensor to(DType dtype) const;  // itself when the dtype is the same
 
-  // ---- changes in place ----
+  // ---- changes in place: refused for tensors that take part in gradients, unless a NoGradGuard lives ----
   Tensor& fill(double value);
   Tensor& copy_from(const Tensor& source);  // converts the dtype, broadcasts the shape
+
+  // ---- gradients ----
+  // True for what set_requires_grad() marked, and for everything computed from it.
+  bool requires_grad() const;
+  // Marks a floating tensor as one whose gradient is wanted; throws on the result of a recorded operation.
+  Tensor& set_requires_grad(bool wanted = true);
+  // True unless it is the result of a recorded operation.
+  bool is_leaf() const;
+  // The gradient that backward() has added up so far; undefined before.
+  Tensor grad() const;
+  // Replaces the gradient; an undefined one clears it.
+  void set_grad(const Tensor& gradient) const;
+  // The same storage, cut off from the record.
+  Tensor detach() const;
+  // Adds d(this)/d(leaf) to the gradient of every leaf. Without d_this the tensor has one element, and d_this is 1. The
+  // record is freed on the way unless `retain_graph`.
+  void backward(const Tensor& d_this = {}, bool retain_graph = false) const;
 
  private:
   explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}

@@ -1,6 +1,7 @@
 // Copies of tensors, and changes in place.
 #include <functional>
 
+#include "core/autograd.h"
 #include "core/check.h"
 #include "core/convert.h"
 #include "core/dispatch.h"
@@ -22,6 +23,17 @@ void copy_elements(const Tensor& target, const Tensor& source) {
 Tensor dense_copy(const Tensor& source, DType dtype) {
   Tensor copy = Tensor::empty(source.shape(), dtype);
   copy_elements(copy, source);
+  return copy;
+}
+
+// A copy through which gradients flow where both dtypes have them.
+Tensor recorded_copy(const char* name, const Tensor& source, DType dtype) {
+  Tensor copy = dense_copy(source, dtype);
+  if (internal::needs_gradient(source) && is_floating(dtype)) {
+    internal::record(name, {source}, {copy}, [from = source.dtype()](internal::BackwardCall& call) {
+      return internal::Tensors{call.d_output().to(from)};
+    });
+  }
   return copy;
 }
 
@@ -48,11 +60,12 @@ bool may_overlap(const Tensor& a, const Tensor& b) {
 
 Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
 
-Tensor Tensor::clone() const { return dense_copy(*this, dtype()); }
+Tensor Tensor::clone() const { return recorded_copy("clone", *this, dtype()); }
 
-Tensor Tensor::to(DType wanted) const { return wanted == dtype() ? *this : dense_copy(*this, wanted); }
+Tensor Tensor::to(DType wanted) const { return wanted == dtype() ? *this : recorded_copy("to", *this, wanted); }
 
 Tensor& Tensor::fill(double value) {
+  internal::check_change_in_place("fill", *this);
   copy_elements(*this, full({}, value, dtype()).expand(shape()));
   internal::bump_version(*this);
   return *this;
@@ -64,6 +77,7 @@ Tensor& Tensor::copy_from(const Tensor& source) {
           " is an expanded view, whose elements share memory");
   }
   check(source.defined(), "copy_from: the source is undefined");
+  internal::check_change_in_place("copy_from", *this);
   const Tensor expanded = source.expand(shape());
   copy_elements(*this, may_overlap(*this, expanded) ? expanded.clone() : expanded);
   internal::bump_version(*this);

@@ -22,6 +22,11 @@ class TensorImpl {
   // The record behind a handle; throws where the tensor is undefined.
   static TensorImpl& of(const Tensor& tensor);
 
+  // True when no other handle or view sees the tensor's memory.
+  static bool is_sole_owner(const Tensor& tensor) {
+    return tensor.impl_.use_count() == 1 && tensor.impl_->storage_.use_count() == 1;
+  }
+
   internal::Storage& storage() const { return *storage_; }
   // Another view of the same storage; `skip` elements further in.
   Tensor view(std::int64_t skip, const Shape& shape, const Shape& strides) const {

@@ -1,9 +1,11 @@
 // Views: the same storage with another shape, other strides or another start.
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "core/autograd.h"
 #include "core/check.h"
 #include "core/tensor_impl.h"
 
@@ -13,6 +15,24 @@ using internal::check;
 using internal::checked_dim;
 
 namespace {
+
+// Notes how a gradient goes from a view back to its source.
+Tensor recorded(const char* name, const Tensor& source, Tensor view, std::function<Tensor(const Tensor& d_view)> back) {
+  if (internal::needs_gradient(source)) {
+    internal::record(name, {source}, {view}, [back = std::move(back)](internal::BackwardCall& call) {
+      return internal::Tensors{back(call.d_output())};
+    });
+  }
+  return view;
+}
+
+// The gradient of a part of a tensor, with zeros around it.
+template <typename Part>
+Tensor embed_gradient(const Tensor& d_view, const Shape& shape, const Part& part) {
+  Tensor d_source = Tensor::zeros(shape, d_view.dtype());
+  part(d_source).copy_from(d_view);
+  return d_source;
+}
 
 // The shape with its -1, if it has one, replaced by what the element count leaves for it.
 Shape resolve_shape(const char* function, const Tensor& tensor, const Shape& shape) {
@@ -79,22 +99,26 @@ Tensor Tensor::transpose(int dim0, int dim1) const {
   Shape new_strides = strides();
   std::swap(new_shape[first], new_shape[second]);
   std::swap(new_strides[first], new_strides[second]);
-  return impl_->view(0, new_shape, new_strides);
+  return recorded("transpose", *this, impl_->view(0, new_shape, new_strides),
+                  [first, second](const Tensor& d_view) { return d_view.transpose(first, second); });
 }
 
 Tensor Tensor::permute(const std::vector<int>& dims) const {
   check(static_cast<int>(dims.size()) == rank(), "permute: ", dims.size(), " dimensions came for ", *this);
   Shape new_shape;
   Shape new_strides;
+  std::vector<int> inverse(dims.size());
   unsigned seen = 0;
   for (const int given : dims) {
     const int dim = checked_dim("permute", given, rank());
     check((seen >> dim & 1) == 0, "permute: dimension ", given, " comes twice");
     seen |= 1u << dim;
+    inverse[static_cast<std::size_t>(dim)] = new_shape.rank();
     new_shape.push_back(shape()[dim]);
     new_strides.push_back(strides()[dim]);
   }
-  return impl_->view(0, new_shape, new_strides);
+  return recorded("permute", *this, impl_->view(0, new_shape, new_strides),
+                  [inverse](const Tensor& d_view) { return d_view.permute(inverse); });
 }
 
 Tensor Tensor::slice(int dim, std::int64_t start, std::int64_t end, std::int64_t step) const {
@@ -111,7 +135,12 @@ Tensor Tensor::slice(int dim, std::int64_t start, std::int64_t end, std::int64_t
   new_shape[which] = length / step + (length % step != 0);
   // A stride past the one remaining element is never taken, and might not fit into 64 bits.
   new_strides[which] *= new_shape[which] > 1 ? step : 1;
-  return impl_->view(length > 0 ? first * strides()[which] : 0, new_shape, new_strides);
+  return recorded("slice", *this, impl_->view(length > 0 ? first * strides()[which] : 0, new_shape, new_strides),
+                  [=, whole = shape()](const Tensor& d_view) {
+                    return embed_gradient(d_view, whole, [&](const Tensor& d_source) {
+                      return d_source.slice(which, first, first + length, step);
+                    });
+                  });
 }
 
 Tensor Tensor::select(int dim, std::int64_t index) const {
@@ -126,7 +155,12 @@ Tensor Tensor::select(int dim, std::int64_t index) const {
       new_strides.push_back(strides()[other]);
     }
   }
-  return impl_->view((index < 0 ? index + size : index) * strides()[which], new_shape, new_strides);
+  const std::int64_t position = index < 0 ? index + size : index;
+  return recorded("select", *this, impl_->view(position * strides()[which], new_shape, new_strides),
+                  [=, whole = shape()](const Tensor& d_view) {
+                    return embed_gradient(d_view, whole,
+                                          [&](const Tensor& d_source) { return d_source.select(which, position); });
+                  });
 }
 
 Tensor Tensor::unsqueeze(int dim) const {
@@ -143,7 +177,8 @@ Tensor Tensor::unsqueeze(int dim) const {
       new_strides.push_back(strides()[other]);
     }
   }
-  return impl_->view(0, new_shape, new_strides);
+  return recorded("unsqueeze", *this, impl_->view(0, new_shape, new_strides),
+                  [where](const Tensor& d_view) { return d_view.squeeze(where); });
 }
 
 Tensor Tensor::squeeze(int dim) const {
@@ -161,13 +196,15 @@ Tensor Tensor::expand(const Shape& wanted) const {
     check(same || shape()[dim] == 1, "expand: ", *this, " does not broadcast to shape ", wanted);
     new_strides[dim + added] = same ? strides()[dim] : 0;
   }
-  return impl_->view(0, wanted, new_strides);
+  return recorded("expand", *this, impl_->view(0, wanted, new_strides),
+                  [original = shape()](const Tensor& d_view) { return internal::sum_to(d_view, original); });
 }
 
 Tensor Tensor::reshape(const Shape& wanted) const {
   const Shape resolved = resolve_shape("reshape", *this, wanted);
   if (const auto new_strides = view_strides(*this, resolved)) {
-    return impl_->view(0, resolved, *new_strides);
+    return recorded("reshape", *this, impl_->view(0, resolved, *new_strides),
+                    [original = shape()](const Tensor& d_view) { return d_view.reshape(original); });
   }
   return clone().view(resolved);
 }
@@ -176,7 +213,8 @@ Tensor Tensor::view(const Shape& wanted) const {
   const Shape resolved = resolve_shape("view", *this, wanted);
   const auto new_strides = view_strides(*this, resolved);
   check(new_strides.has_value(), "view: ", *this, " with strides ", strides(), " has no view of shape ", wanted);
-  return impl_->view(0, resolved, *new_strides);
+  return recorded("view", *this, impl_->view(0, resolved, *new_strides),
+                  [original = shape()](const Tensor& d_view) { return d_view.reshape(original); });
 }
 
 }  // namespace headway::inline v0

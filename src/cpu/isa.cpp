@@ -81,6 +81,7 @@ const ProductKernels& product_kernels(DType dtype) {
 const AttentionKernels& attention_kernels(DType dtype) { return product_kernels(dtype).attention; }
 const MatmulKernels& matmul_kernels(DType dtype) { return product_kernels(dtype).matmul; }
 const PointwiseKernels& pointwise_kernels() { return current().kernels.pointwise; }
+const RowwiseKernels& rowwise_kernels() { return current().kernels.rowwise; }
 const OptimizerKernels& optimizer_kernels() { return current().kernels.optimizer; }
 
 }  // namespace internal::cpu

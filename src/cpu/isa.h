@@ -5,6 +5,7 @@
 #include "cpu/kernels/matmul.h"
 #include "cpu/kernels/optimizer.h"
 #include "cpu/kernels/pointwise.h"
+#include "cpu/kernels/rowwise.h"
 
 namespace headway::inline v0::internal::cpu {
 
@@ -13,6 +14,7 @@ const AttentionKernels& attention_kernels(DType dtype);
 const MatmulKernels& matmul_kernels(DType dtype);
 // The kernels that take their dtype with each call.
 const PointwiseKernels& pointwise_kernels();
+const RowwiseKernels& rowwise_kernels();
 const OptimizerKernels& optimizer_kernels();
 
 }  // namespace headway::inline v0::internal::cpu

@@ -9,6 +9,7 @@ namespace headway::inline v0::internal::HWY_NAMESPACE {
 void add_attention(KernelSet& set);
 void add_matmul(KernelSet& set);
 void add_pointwise(KernelSet& set);
+void add_rowwise(KernelSet& set);
 void add_optimizer(KernelSet& set);
 
 }  // namespace headway::inline v0::internal::HWY_NAMESPACE

@@ -9,6 +9,7 @@ KernelSet kernel_set() {
   add_matmul(set);
 #if !defined(HEADWAY_KERNEL_TARGET_AVX512_BF16)
   add_pointwise(set);
+  add_rowwise(set);
   add_optimizer(set);
 #endif
   return set;

@@ -5,6 +5,7 @@
 #include "cpu/kernels/matmul.h"
 #include "cpu/kernels/optimizer.h"
 #include "cpu/kernels/pointwise.h"
+#include "cpu/kernels/rowwise.h"
 
 namespace headway::inline v0::internal {
 
@@ -19,6 +20,7 @@ struct KernelSet {
   ProductKernels float64;
   ProductKernels bfloat16;  // like float32, or with bf16 dot products
   PointwiseKernels pointwise;
+  RowwiseKernels rowwise;
   OptimizerKernels optimizer;
 };
 

@@ -1,4 +1,4 @@
-// What the kernels of elementwise operations, norms and losses take and give.
+// What the kernels of elementwise operations take and give.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,25 @@
+// Automatic gradients: what is computed from tensors that require them is recorded, and Tensor::backward() walks back.
+#pragma once
+
+#include "headway/export.h"
+
+namespace headway {
+inline namespace v0 {
+
+// While one lives, this thread records nothing: for evaluation, and for changing parameters in place.
+class HEADWAY_API NoGradGuard {
+ public:
+  NoGradGuard();
+  ~NoGradGuard();
+  NoGradGuard(const NoGradGuard&) = delete;
+  NoGradGuard& operator=(const NoGradGuard&) = delete;
+
+ private:
+  bool previous_;
+};
+
+// Whether this thread records operations.
+HEADWAY_API bool gradients_enabled();
+
+}  // namespace v0
+}  // namespace headway

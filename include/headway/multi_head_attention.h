@@ -1,0 +1,107 @@
+// The multi-head attention layer of "Attention Is All You Need".
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "headway/attention.h"
+#include "headway/export.h"
+#include "headway/layers.h"
+#include "headway/module.h"
+
+namespace headway {
+inline namespace v0 {
+
+struct MultiHeadAttentionOptions {
+  std::int64_t embed_dim = 0;
+  std::int64_t num_heads = 1;
+  std::optional<std::int64_t> kdim = {};          // features of the keys; default: embed_dim
+  std::optional<std::int64_t> vdim = {};          // features of the values; default: embed_dim
+  std::optional<std::int64_t> num_kv_heads = {};  // fewer heads of keys and values: grouped queries
+  std::optional<std::int64_t> head_dim = {};      // default: embed_dim / num_heads
+  bool bias = true;
+  double dropout = 0.0;                      // on the attention weights
+  double projection_dropout = 0.0;           // on projected queries, keys and values
+  double output_dropout = 0.0;               // on the output
+  bool add_bias_kv = false;                  // one more learned key and value after the others
+  bool add_zero_attn = false;                // one more key and value of zeros after the others
+  bool batch_first = true;                   // [batch, length, features], else [length, batch, features]
+  std::optional<RotaryOptions> rotary = {};  // rotate queries and keys by their positions
+  DType dtype = DType::float32;
+};
+
+// Keys and values of the tokens seen so far, for decoding token by token.
+class HEADWAY_API KeyValueCache {
+ public:
+  // Tokens held.
+  std::int64_t length() const { return length_; }
+  // Forgets all tokens; the memory stays for the next ones.
+  void clear() { length_ = 0; }
+  // Keeps the given batch entries in the given order (one may come twice), as beam search needs.
+  void reorder(const std::vector<std::int64_t>& entries);
+  // Appends keys and values [batch, kv_heads, new_length, head_dim], and gives back all of them as views. The memory
+  // grows by doubling, so that a token costs its own copy alone.
+  std::pair<Tensor, Tensor> append(const Tensor& keys, const Tensor& values);
+  // What is held, as views: [batch, kv_heads, length, head_dim]; undefined before the first append().
+  Tensor keys() const;
+  Tensor values() const;
+
+ private:
+  Tensor keys_;    // (batch, kv_heads, capacity, head_dim)
+  Tensor values_;  // (batch, kv_heads, capacity, head_dim)
+  std::int64_t length_ = 0;
+};
+
+struct MultiHeadAttentionInput {
+  Tensor query = {};  // [batch, query_length, embed_dim], or [query_length, embed_dim]
+  Tensor key = {};    // [batch, key_length, kdim]; default: the query (self-attention)
+  Tensor value = {};  // [batch, key_length, vdim]; default: the key
+
+  Causal causal = Causal::none;
+  Mask key_padding_mask = {};  // [batch, key_length] (or [key_length] without a batch)
+  Mask mask = {};              // [query_length, key_length], or with heads, or with batch and heads in front
+  Tensor bias = {};            // added to the scores; shaped like the mask
+
+  bool need_weights = false;
+  bool average_weights = false;  // over heads: [batch, query_length, key_length]
+
+  // Self-attention: appends this call's keys and values to the cache, attends to all of it, and puts the queries after
+  // what the cache held. Masks and causality then speak of all keys. Gradients do not flow through a cache.
+  KeyValueCache* cache = nullptr;
+  // Cross-attention: keys and values are projected and kept when the cache is empty, and read from it later.
+  bool cache_is_static = false;
+};
+
+struct MultiHeadAttentionResult {
+  Tensor output;   // the query's shape
+  Tensor weights;  // [batch, heads, query_length, key_length], averaged [batch, query_length, key_length]; on request
+};
+
+// softmax(Q K^T / sqrt(head_dim) + mask) V for every head, with projections before and after. Parameters as torch's:
+// in_proj_weight and in_proj_bias where queries, keys and values have one width, else q_proj_weight, k_proj_weight,
+// v_proj_weight and in_proj_bias; bias_k, bias_v; out_proj.weight, out_proj.bias.
+class HEADWAY_API MultiHeadAttention : public Module {
+ public:
+  explicit MultiHeadAttention(const MultiHeadAttentionOptions& options);
+  MultiHeadAttentionResult forward(const MultiHeadAttentionInput& input) const;
+  const MultiHeadAttentionOptions& options() const { return options_; }
+
+ private:
+  struct Projected;
+  Projected project(const MultiHeadAttentionInput& input) const;
+
+  MultiHeadAttentionOptions options_;
+  std::int64_t head_dim_ = 0;
+  std::int64_t kv_heads_ = 0;
+  Parameter in_proj_weight_;  // (query_features + 2 * kv_features, embed_dim)
+  Parameter q_proj_weight_;   // (query_features, embed_dim), where in_proj_weight is not there
+  Parameter k_proj_weight_;   // (kv_features, kdim)
+  Parameter v_proj_weight_;   // (kv_features, vdim)
+  Parameter in_proj_bias_;    // (query_features + 2 * kv_features)
+  Parameter bias_k_;          // (1, 1, kv_features)
+  Parameter bias_v_;          // (1, 1, kv_features)
+  Linear out_proj_;
+};
+
+}  // namespace v0
+}  // namespace headway

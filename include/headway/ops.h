@@ -1,0 +1,128 @@
+// Differentiable operations on tensors. Each takes float32 and float64, and 16-bit floats with sums in float32; shapes
+// broadcast as in NumPy where two tensors meet. Reshape, transpose, slice and the other views are members of Tensor.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "headway/export.h"
+#include "headway/tensor.h"
+
+namespace headway {
+inline namespace v0 {
+
+// ---- products ----
+
+enum class Activation {
+  none,
+  relu,
+  gelu,       // x * Phi(x), with the error function
+  gelu_tanh,  // its approximation by tanh
+  silu,
+  tanh,
+  sigmoid,
+};
+
+// a b over the last two dimensions; leading ones broadcast. A vector on the left is a row, on the right a column.
+HEADWAY_API Tensor matmul(const Tensor& a, const Tensor& b);
+
+// activation(x W^T + bias): x [..., in], weight [out, in], bias [out] or undefined -> [..., out].
+HEADWAY_API Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                          Activation activation = Activation::none);
+
+// ---- elementwise ----
+
+HEADWAY_API Tensor add(const Tensor& a, const Tensor& b);
+HEADWAY_API Tensor sub(const Tensor& a, const Tensor& b);
+HEADWAY_API Tensor mul(const Tensor& a, const Tensor& b);
+// x * factor
+HEADWAY_API Tensor scale(const Tensor& x, double factor);
+HEADWAY_API Tensor activate(const Tensor& x, Activation activation);
+HEADWAY_API Tensor relu(const Tensor& x);
+enum class Gelu { erf, tanh };
+HEADWAY_API Tensor gelu(const Tensor& x, Gelu form = Gelu::erf);
+HEADWAY_API Tensor silu(const Tensor& x);
+HEADWAY_API Tensor tanh(const Tensor& x);
+HEADWAY_API Tensor sigmoid(const Tensor& x);
+
+// Each element is zero with the given probability (in [0, 1), rounded to 1/65536), else multiplied by 1 / (1 - p). The
+// same seed drops the same elements everywhere.
+HEADWAY_API Tensor dropout(const Tensor& x, double probability, std::uint64_t seed);
+
+// x + dropout(y) in one pass: a residual connection.
+HEADWAY_API Tensor add_dropout(const Tensor& x, const Tensor& y, double probability, std::uint64_t seed);
+
+inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
+inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
+inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
+inline Tensor operator*(const Tensor& x, double factor) { return scale(x, factor); }
+inline Tensor operator*(double factor, const Tensor& x) { return scale(x, factor); }
+
+// ---- sums ----
+
+// Over all elements, to a tensor without dimensions.
+HEADWAY_API Tensor sum(const Tensor& x);
+HEADWAY_API Tensor mean(const Tensor& x);
+// Over some dimensions; they stay with size 1 where `keep_dims`.
+HEADWAY_API Tensor sum(const Tensor& x, const std::vector<int>& dims, bool keep_dims = false);
+HEADWAY_API Tensor mean(const Tensor& x, const std::vector<int>& dims, bool keep_dims = false);
+
+// ---- along a dimension ----
+
+HEADWAY_API Tensor softmax(const Tensor& x, int dim = -1);
+HEADWAY_API Tensor log_softmax(const Tensor& x, int dim = -1);
+
+// (x - mean) / sqrt(variance + epsilon) * weight + bias over the last dimension; weight and bias [features] or
+// undefined.
+HEADWAY_API Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
+                              double epsilon = 1e-5);
+
+// x / sqrt(mean(x^2) + epsilon) * weight over the last dimension. Without an epsilon: the dtype's machine epsilon.
+HEADWAY_API Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, std::optional<double> epsilon = {});
+
+// Joins tensors along a dimension; all other sizes are equal.
+HEADWAY_API Tensor concat(const std::vector<Tensor>& tensors, int dim = 0);
+
+// ---- tokens ----
+
+// Rows of weight [count, features] by indices (int32 or int64, any shape) -> [..., features]. The row of the padding
+// index gets no gradient.
+HEADWAY_API Tensor embedding(const Tensor& weight, const Tensor& indices,
+                             std::optional<std::int64_t> padding_index = {});
+
+enum class Reduction {
+  mean,  // over the targets that are not ignored
+  sum,
+  none,  // one loss per target
+};
+struct CrossEntropyOptions {
+  std::int64_t ignore_index = -100;  // targets of this value count nothing
+  double label_smoothing = 0.0;      // in [0, 1]: this share of the probability is spread over all classes
+  Reduction reduction = Reduction::mean;
+};
+// -log softmax(logits)[target]: logits [..., classes], targets int32 or int64 [...].
+HEADWAY_API Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
+
+// ---- positions ----
+
+struct RotaryOptions {
+  double base = 10000.0;
+  std::int64_t dims = 0;     // the first `dims` of head_dim are rotated; 0: all
+  bool interleaved = false;  // pairs are neighbours (2i, 2i + 1), else halves (i, i + dims / 2)
+  std::int64_t offset = 0;   // the position of the first row
+};
+// Rotates pairs of x [..., length, head_dim] by angles position * base^(-2i / dims).
+HEADWAY_API Tensor rotary(const Tensor& x, const RotaryOptions& options = {});
+
+// Where the sines and cosines of sinusoidal_positions go.
+enum class Sinusoid {
+  interleaved,  // sine, cosine, sine, cosine, ... as in "Attention Is All You Need"
+  halves,       // all sines, then all cosines
+};
+// The table [length, dim] of the paper: angles position * 10000^(-2i / dim).
+HEADWAY_API Tensor sinusoidal_positions(std::int64_t length, std::int64_t dim, Sinusoid layout = Sinusoid::interleaved,
+                                        DType dtype = DType::float32);
+
+}  // namespace v0
+}  // namespace headway

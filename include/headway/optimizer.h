@@ -1,0 +1,121 @@
+// Optimizers with torch's formulas, each one pass over all parameters; learning-rate schedules; gradient norms.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "headway/export.h"
+#include "headway/module.h"
+
+namespace headway {
+inline namespace v0 {
+
+// Parameters that share settings: no weight decay for biases and norms, a smaller rate for a part.
+struct ParameterGroup {
+  std::vector<NamedTensor> parameters = {};
+  std::optional<double> weight_decay = {};  // default: the optimizer's
+  double learning_rate_factor = 1.0;
+};
+
+class HEADWAY_API Optimizer {
+ public:
+  virtual ~Optimizer();
+
+  // Changes every parameter that has a gradient. Gradients count as multiplied by `gradient_factor`, which is how
+  // clipping costs no pass of its own.
+  void step(double gradient_factor = 1.0);
+  void zero_grad() const;
+
+  double learning_rate() const;
+  void set_learning_rate(double rate);
+  // Steps taken.
+  std::int64_t steps() const;
+  // All parameters of all groups, in order.
+  const std::vector<NamedTensor>& parameters() const;
+
+  // Moments by parameter ("linear1.weight.exp_avg") and the number of steps ("steps"), sharing memory with the
+  // optimizer; load_state_dict() copies them in, and changes nothing where anything is wrong.
+  StateDict state_dict() const;
+  void load_state_dict(const StateDict& state);
+
+ protected:
+  struct State;
+  explicit Optimizer(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+struct SgdOptions {
+  double learning_rate = 1e-3;
+  double momentum = 0.0;
+  double dampening = 0.0;
+  double weight_decay = 0.0;
+  bool nesterov = false;
+};
+class HEADWAY_API Sgd : public Optimizer {
+ public:
+  Sgd(std::vector<ParameterGroup> groups, const SgdOptions& options);
+  Sgd(const Module& module, const SgdOptions& options);
+};
+
+struct AdamOptions {
+  double learning_rate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  std::optional<double> weight_decay = {};  // default: 0 for Adam, 0.01 for AdamW
+  bool amsgrad = false;
+};
+// Weight decay is added to the gradient.
+class HEADWAY_API Adam : public Optimizer {
+ public:
+  Adam(std::vector<ParameterGroup> groups, const AdamOptions& options);
+  Adam(const Module& module, const AdamOptions& options);
+};
+// Weight decay shrinks the parameter itself.
+class HEADWAY_API AdamW : public Optimizer {
+ public:
+  AdamW(std::vector<ParameterGroup> groups, const AdamOptions& options);
+  AdamW(const Module& module, const AdamOptions& options);
+};
+
+// ---- schedules: the learning rate of a step, counted from 1 ----
+
+using Schedule = std::function<double(std::int64_t step)>;
+
+HEADWAY_API Schedule constant_schedule(double rate);
+// The paper's: factor * d_model^-0.5 * min(step^-0.5, step * warmup^-1.5).
+HEADWAY_API Schedule warmup_schedule(std::int64_t d_model, std::int64_t warmup_steps, double factor = 1.0);
+
+struct DecayOptions {
+  double peak = 1e-3;
+  std::int64_t warmup_steps = 0;  // the rate rises in a line up to the peak
+  std::int64_t steps = 0;         // where the rate reaches `final_rate`
+  double final_rate = 0.0;
+};
+HEADWAY_API Schedule cosine_schedule(const DecayOptions& options);
+HEADWAY_API Schedule linear_schedule(const DecayOptions& options);
+
+// ---- gradient norms: what vanishing and exploding gradients look like ----
+
+struct NamedNorm {
+  std::string name;
+  double norm = 0.0;
+};
+struct GradientNorms {
+  double total = 0.0;
+  std::vector<NamedNorm> parameters;  // one per parameter that has a gradient
+  std::vector<NamedNorm> layers;      // parameters joined up to their layer's number: "encoder.layers.0", else the part
+                                      // before the last dot
+  std::vector<std::string> bad;       // parameters whose gradient holds NaN or infinity, the last layer first
+};
+HEADWAY_API GradientNorms gradient_norms(const std::vector<NamedTensor>& parameters);
+
+// Scales all gradients so that their joint norm is at most `max_norm`; gives the norm before.
+HEADWAY_API double clip_gradient_norm(const std::vector<NamedTensor>& parameters, double max_norm);
+
+}  // namespace v0
+}  // namespace headway

@@ -1,0 +1,168 @@
+// The Transformer of "Attention Is All You Need": names, defaults and results of torch.nn's, batch first.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "headway/export.h"
+#include "headway/layers.h"
+#include "headway/multi_head_attention.h"
+
+namespace headway {
+inline namespace v0 {
+
+struct TransformerLayerOptions {
+  std::int64_t d_model = 512;
+  std::int64_t nhead = 8;
+  std::int64_t dim_feedforward = 2048;
+  double dropout = 0.1;
+  Activation activation = Activation::relu;
+  double layer_norm_eps = 1e-5;
+  bool batch_first = true;
+  bool norm_first = false;
+  bool bias = true;
+  DType dtype = DType::float32;
+};
+
+// Which keys the attentions of a layer may look at, and what they saw.
+struct EncoderInput {
+  Tensor source = {};      // [batch, length, d_model]
+  Mask mask = {};          // [length, length], or with heads, or with batch and heads in front
+  Mask padding_mask = {};  // [batch, length]
+  Causal causal = Causal::none;
+  std::vector<Tensor>* weights = nullptr;  // gets one [batch, heads, length, length] per layer
+};
+
+struct DecoderInput {
+  Tensor target = {};  // [batch, target_length, d_model]
+  Tensor memory = {};  // [batch, source_length, d_model]: what the encoder gave
+  Mask target_mask = {};
+  Mask memory_mask = {};
+  Mask target_padding_mask = {};
+  Mask memory_padding_mask = {};
+  Causal target_causal = Causal::none;
+  std::vector<Tensor>* self_weights = nullptr;    // gets one [batch, heads, target_length, target_length] per layer
+  std::vector<Tensor>* memory_weights = nullptr;  // gets one [batch, heads, target_length, source_length] per layer
+};
+
+// Keys and values that a decoder has computed so far, one pair of caches per layer.
+struct DecoderCache {
+  std::vector<KeyValueCache> self_attention;
+  std::vector<KeyValueCache> memory_attention;
+
+  // Keeps the given batch entries in the given order, as beam search needs.
+  HEADWAY_API void reorder(const std::vector<std::int64_t>& entries);
+  // Tokens seen so far.
+  std::int64_t length() const { return self_attention.empty() ? 0 : self_attention.front().length(); }
+};
+
+// Self-attention, then a feed-forward network. Parameters: self_attn.*, linear1.*, linear2.*, norm1.*, norm2.*.
+class HEADWAY_API TransformerEncoderLayer : public Module {
+ public:
+  explicit TransformerEncoderLayer(const TransformerLayerOptions& options);
+  Tensor forward(const EncoderInput& input) const;
+
+ private:
+  TransformerLayerOptions options_;
+  MultiHeadAttention self_attn_;
+  Linear linear1_;
+  Linear linear2_;
+  LayerNorm norm1_;
+  LayerNorm norm2_;
+  Dropout dropout_;
+};
+
+// Self-attention, attention to the memory, a feed-forward network. Parameters: self_attn.*, multihead_attn.*,
+// linear1.*, linear2.*, norm1.*, norm2.*, norm3.*.
+class HEADWAY_API TransformerDecoderLayer : public Module {
+ public:
+  explicit TransformerDecoderLayer(const TransformerLayerOptions& options);
+  Tensor forward(const DecoderInput& input) const;
+  // One or a few new tokens, with what came before in the caches; target is then these tokens alone.
+  Tensor forward(const DecoderInput& input, KeyValueCache* self_cache, KeyValueCache* memory_cache) const;
+
+ private:
+  TransformerLayerOptions options_;
+  MultiHeadAttention self_attn_;
+  MultiHeadAttention multihead_attn_;
+  Linear linear1_;
+  Linear linear2_;
+  LayerNorm norm1_;
+  LayerNorm norm2_;
+  LayerNorm norm3_;
+  Dropout dropout_;
+};
+
+struct TransformerStackOptions {
+  TransformerLayerOptions layer = {};
+  std::int64_t num_layers = 6;
+  bool final_norm = false;  // a LayerNorm after the last layer: norm.*
+};
+
+// Parameters: layers.0.*, layers.1.*, ..., norm.* where there is a final norm.
+class HEADWAY_API TransformerEncoder : public Module {
+ public:
+  explicit TransformerEncoder(const TransformerStackOptions& options);
+  Tensor forward(const EncoderInput& input) const;
+
+ private:
+  std::vector<TransformerEncoderLayer> layers_;
+  std::optional<LayerNorm> norm_;
+};
+
+class HEADWAY_API TransformerDecoder : public Module {
+ public:
+  explicit TransformerDecoder(const TransformerStackOptions& options);
+  Tensor forward(const DecoderInput& input) const;
+  // New tokens after those in the cache, which grows by them; an empty cache is filled. Causality is implied.
+  Tensor forward(const DecoderInput& input, DecoderCache& cache) const;
+
+ private:
+  std::vector<TransformerDecoderLayer> layers_;
+  std::optional<LayerNorm> norm_;
+};
+
+struct TransformerOptions {
+  std::int64_t d_model = 512;
+  std::int64_t nhead = 8;
+  std::int64_t num_encoder_layers = 6;
+  std::int64_t num_decoder_layers = 6;
+  std::int64_t dim_feedforward = 2048;
+  double dropout = 0.1;
+  Activation activation = Activation::relu;
+  double layer_norm_eps = 1e-5;
+  bool batch_first = true;
+  bool norm_first = false;
+  bool bias = true;
+  DType dtype = DType::float32;
+};
+
+struct TransformerInput {
+  Tensor source = {};  // [batch, source_length, d_model]
+  Tensor target = {};  // [batch, target_length, d_model]
+  Mask source_mask = {};
+  Mask target_mask = {};
+  Mask memory_mask = {};
+  Mask source_padding_mask = {};
+  Mask target_padding_mask = {};
+  Mask memory_padding_mask = {};
+  Causal source_causal = Causal::none;
+  Causal target_causal = Causal::none;
+};
+
+// Encoder and decoder, each with a final norm. Parameters: encoder.*, decoder.*; matrices start Xavier-uniform.
+class HEADWAY_API Transformer : public Module {
+ public:
+  explicit Transformer(const TransformerOptions& options);
+  Tensor forward(const TransformerInput& input) const;
+  const TransformerEncoder& encoder() const { return encoder_; }
+  const TransformerDecoder& decoder() const { return decoder_; }
+
+ private:
+  TransformerEncoder encoder_;
+  TransformerDecoder decoder_;
+};
+
+}  // namespace v0
+}  // namespace headway
