@@ -45,8 +45,9 @@ test-arm: deps-arm  ## Cross-build for 64-bit ARM and run a reduced set of tests
 	@cmake --build --preset arm64 -j $(JOBS)
 	@ctest --preset arm64 -j $(JOBS)
 
-conformance:  ## Compare with other implementations' published results (nothing yet)
-	@echo "conformance: nothing to compare yet"
+conformance: deps  ## Compare every module with PyTorch, live and both ways
+	@tools/install_packages.sh python3-venv
+	@JOBS=$(JOBS) tools/run_conformance.sh
 
 bench: deps  ## Measure Headway beside PyTorch; writes docs/benchmark.json and docs/benchmark.svg
 	@tools/install_packages.sh python3-venv

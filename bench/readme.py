@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the tables of a benchmark into Markdown files: readme.py benchmark.json FILE...
+"""Writes the tables of benchmarks into Markdown files: readme.py RESULTS.json... FILE...
 
-A file gets the short table between <!-- bench:begin --> and <!-- bench:end -->, and the full one between
-<!-- bench-full:begin --> and <!-- bench-full:end -->, whichever it has. A name with .zh- in it gets Chinese words.
+From attention_bench's results a file gets the short table between <!-- bench:begin --> and <!-- bench:end -->, and the
+full one between <!-- bench-full:begin --> and <!-- bench-full:end -->, whichever it has; from layer_bench.py's those
+between the marks bench-layers and bench-layers-full. A name with .zh- in it gets Chinese words.
 """
 
 import json
@@ -19,6 +20,13 @@ ENGLISH = {
     "mean": "geometric mean of the first {count} rows",
     "failed": "failed",
     "weights": "Weights of every head as well ({shape}): {cost} x the plain forward.",
+    "layers_caption": "{date}, {cpu}, {isa}, beside PyTorch {torch} (Python, eager, `AdamW(fused=True)`), f32. A ratio is "
+    "PyTorch's time / Headway's with {threads}; the share is that of the multiply-add peak that Headway reaches on one "
+    "thread; memory is the peak of such steps, Headway's / PyTorch's.",
+    "layers_columns": ["model, batch x length: step", "ratio", "share", "MiB"],
+    "layers_weights": "Attention weights as well, time with / without:",
+    "layers_weights_cost": "{name}: Headway {headway}, PyTorch {torch}",
+    "layers_names": {},
 }
 CHINESE = {
     "caption": "{date}，{cpu}，{isa}，对照 PyTorch {torch}。每格为 PyTorch 用时 / Headway 用时（{threads}），"
@@ -30,6 +38,22 @@ CHINESE = {
     "mean": "前 {count} 行的几何平均",
     "failed": "失败",
     "weights": "同时返回每个头的权重（{shape}）：用时为普通前向的 {cost} 倍。",
+    "layers_caption": "{date}，{cpu}，{isa}，对照 PyTorch {torch}（Python、eager、`AdamW(fused=True)`），f32。比值为 "
+    "PyTorch 用时 / Headway 用时（{threads}）；比例为 Headway 单线程达到的乘加峰值比例；内存为这些步骤的峰值，"
+    "Headway / PyTorch。",
+    "layers_columns": ["模型，批 x 长度：步骤", "比值", "比例", "MiB"],
+    "layers_weights": "同时返回注意力权重，有 / 无的用时比：",
+    "layers_weights_cost": "{name}：Headway {headway}，PyTorch {torch}",
+    "layers_names": {
+        "training step without dropout": "训练一步，无 dropout",
+        "training step, dropout": "训练一步，dropout",
+        "inference": "推理",
+        "weights averaged": "各头平均的权重",
+        "weights per head": "每个头的权重",
+        "layer": "层",
+        ", ": "，",
+        ": ": "：",
+    },
 }
 MARK = "†"
 
@@ -46,15 +70,13 @@ def cell(rows, words):
 
 def short_table(data, words):
     plain = [row for row in data["rows"] if "weights_cost" not in row]
-    counts = sorted({row["threads"] for row in data["rows"]})
-    threads = words["one_thread"] if counts == [1] else words["threads"].format(count=counts[-1])
     lines = [
         words["caption"].format(
             date=data["date"],
             cpu=data["cpu"],
             isa=data["instruction_set"],
             torch=data["torch"],
-            threads=threads,
+            threads=threads_text(data, words),
             mark=MARK,
         ),
         "",
@@ -110,6 +132,89 @@ def full_table(data, words):
     return lines
 
 
+def threads_text(data, words):
+    counts = sorted({row["threads"] for row in data["rows"]})
+    return words["one_thread"] if counts == [1] else words["threads"].format(count=counts[-1])
+
+
+def layer_name(name, words):
+    for english, other in words["layers_names"].items():
+        name = name.replace(english, other)
+    return name
+
+
+def layers_table(data, words):
+    """A line for each model and kind of step; the price of the attention weights below."""
+    lines = [
+        words["layers_caption"].format(
+            date=data["date"],
+            cpu=data["cpu"],
+            isa=data["instruction_set"],
+            torch=data["torch"],
+            threads=threads_text(data, words),
+        ),
+        "",
+        "| " + " | ".join(words["layers_columns"]) + " |",
+        "|---|---|---|---|",
+    ]
+    costs = []
+    for name in dict.fromkeys(row["name"] for row in data["rows"]):
+        rows = sorted((row for row in data["rows"] if row["name"] == name), key=lambda row: row["threads"])
+        shown = layer_name(name, words)
+        if any(row["failure"] for row in rows):
+            lines.append(f"| {shown} | {words['failed']} | | |")
+            continue
+        ratios = " / ".join(f"{row['ratio']:.2f}" for row in rows)
+        memory = "" if rows[0]["headway_mib"] is None else f"{rows[0]['headway_mib']:.0f} / {rows[0]['torch_mib']:.0f}"
+        lines.append(f"| {shown} | {ratios} | {100 * rows[0]['headway_share']:.0f}% | {memory} |")
+        if "headway_weights_cost" in rows[0]:
+            costs.append(
+                words["layers_weights_cost"].format(
+                    name=layer_name(name.split(": ", 1)[1], words),
+                    headway=" / ".join(f"{row['headway_weights_cost']:.2f}" for row in rows),
+                    torch=" / ".join(f"{row['torch_weights_cost']:.2f}" for row in rows),
+                )
+            )
+    if costs:
+        lines += ["", words["layers_weights"]] + [f"- {cost}" for cost in costs]
+    return lines
+
+
+def layers_full_table(data, words):
+    del words  # the full table is in English everywhere
+    lines = [
+        f"{data['date']}, {data['cpu']}, {data['instruction_set']}, PyTorch {data['torch']}; other programs took "
+        f"{100 * data['other_load']:.0f}% of the machine's time",
+        "",
+        "| case | threads | Headway ms | PyTorch ms | ratio | Headway's share | PyTorch's share | of GFLOP/s "
+        "| Headway MiB | PyTorch MiB | with weights / without: Headway | PyTorch |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in data["rows"]:
+        start = f"| {row['name']} | {row['threads']} | "
+        if row["failure"]:
+            lines.append(start + f"failed: {row['failure'].replace('|', '/')} |" + " |" * 9)
+            continue
+        sides = ("headway", "torch")
+        memory = ["" if row[f"{side}_mib"] is None else f"{row[f'{side}_mib']:.0f}" for side in sides]
+        costs = [f"{row[f'{side}_weights_cost']:.2f}" if f"{side}_weights_cost" in row else "" for side in sides]
+        lines.append(
+            start + f"{row['headway_ms']:.2f} ±{100 * row['headway_spread']:.0f}% | "
+            f"{row['torch_ms']:.2f} ±{100 * row['torch_spread']:.0f}% | {row['ratio']:.2f} | "
+            f"{100 * row['headway_share']:.1f}% | {100 * row['torch_share']:.1f}% | {row['limit_value']:.1f} | "
+            + " | ".join(memory + costs)
+            + " |"
+        )
+    return lines
+
+
+# What each kind of results fills in: the name of the marks, and who makes the lines between them.
+TABLES = {
+    "attention": {"bench": short_table, "bench-full": full_table},
+    "layers": {"bench-layers": layers_table, "bench-layers-full": layers_full_table},
+}
+
+
 def replace_between(text, name, lines):
     """The text with the lines between the marks of that name; unchanged where it has no such marks."""
     begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
@@ -120,16 +225,22 @@ def replace_between(text, name, lines):
 
 
 def main():
-    if len(sys.argv) < 3:
+    results = [path for path in sys.argv[1:] if path.endswith(".json")]
+    files = [path for path in sys.argv[1:] if not path.endswith(".json")]
+    if not results or not files:
         sys.exit(__doc__)
-    with open(sys.argv[1], encoding="utf-8") as file:
-        data = json.load(file)
-    for path in sys.argv[2:]:
+    measured = []
+    for path in results:
+        with open(path, encoding="utf-8") as file:
+            measured.append(json.load(file))
+    for path in files:
         words = CHINESE if ".zh-" in path else ENGLISH
         with open(path, encoding="utf-8") as file:
             old = file.read()
-        new = replace_between(old, "bench", short_table(data, words))
-        new = replace_between(new, "bench-full", full_table(data, words))
+        new = old
+        for data in measured:
+            for name, table in TABLES[data.get("kind", "attention")].items():
+                new = replace_between(new, name, table(data, words))
         if new == old:
             print(f"{path}: no marks, or nothing new", file=sys.stderr)
             continue

@@ -58,6 +58,10 @@ class HEADWAY_API Module {
   // must agree always. Nothing changes when anything is wrong.
   void load_state_dict(const StateDict& values, bool strict = true) const;
 
+  // Puts another tensor of the same shape in a parameter's place, its record included: the gradient then flows on to
+  // what it was computed from.
+  void set_parameter(const std::string& name, const Tensor& value) const;
+
   // Dropout works in training alone. New modules are in training, as torch's are.
   void train(bool on = true) const;
   void eval() const { train(false); }

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "headway/attention.h"
 #include "headway/export.h"
@@ -59,8 +61,10 @@ struct MultiHeadAttentionInput {
 
   Causal causal = Causal::none;
   Mask key_padding_mask = {};  // [batch, key_length] (or [key_length] without a batch)
-  Mask mask = {};              // [query_length, key_length], or with heads, or with batch and heads in front
-  Tensor bias = {};            // added to the scores; shaped like the mask
+  // [query_length, key_length]; [heads, query_length, key_length], or torch's [batch * heads, ...]; or all four of
+  // [batch, heads, query_length, key_length], where a size of 1 broadcasts.
+  Mask mask = {};
+  Tensor bias = {};  // added to the scores; shaped like the mask
 
   bool need_weights = false;
   bool average_weights = false;  // over heads: [batch, query_length, key_length]
@@ -73,8 +77,10 @@ struct MultiHeadAttentionInput {
 };
 
 struct MultiHeadAttentionResult {
-  Tensor output;   // the query's shape
-  Tensor weights;  // [batch, heads, query_length, key_length], averaged [batch, query_length, key_length]; on request
+  Tensor output;  // the query's shape
+  // [batch, heads, query_length, key_length], averaged [batch, query_length, key_length]: the probabilities before
+  // dropout. Only on request.
+  Tensor weights;
 };
 
 // softmax(Q K^T / sqrt(head_dim) + mask) V for every head, with projections before and after. Parameters as torch's:
@@ -87,8 +93,7 @@ class HEADWAY_API MultiHeadAttention : public Module {
   const MultiHeadAttentionOptions& options() const { return options_; }
 
  private:
-  struct Projected;
-  Projected project(const MultiHeadAttentionInput& input) const;
+  struct Call;
 
   MultiHeadAttentionOptions options_;
   std::int64_t head_dim_ = 0;

@@ -78,11 +78,15 @@ HEADWAY_API Tensor log_softmax(const Tensor& x, int dim = -1);
 HEADWAY_API Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
                               double epsilon = 1e-5);
 
-// x / sqrt(mean(x^2) + epsilon) * weight over the last dimension. Without an epsilon: the dtype's machine epsilon.
+// x / sqrt(mean(x^2) + epsilon) * weight over the last dimension. Without an epsilon: the machine epsilon of float64
+// for float64, else of float32.
 HEADWAY_API Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, std::optional<double> epsilon = {});
 
 // Joins tensors along a dimension; all other sizes are equal.
 HEADWAY_API Tensor concat(const std::vector<Tensor>& tensors, int dim = 0);
+
+// Views of neighbouring parts whose sizes add up to the dimension's. Their gradients meet in one tensor.
+HEADWAY_API std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes, int dim = 0);
 
 // ---- tokens ----
 

@@ -21,24 +21,29 @@ struct ParameterGroup {
   double learning_rate_factor = 1.0;
 };
 
+// Holds the parameters that it was made from: leaves that require a gradient, each once. Those that a module has frozen
+// are left out; unfreezing them, or Module::to(), asks for a new optimizer. One that is frozen later is passed over.
 class HEADWAY_API Optimizer {
  public:
   virtual ~Optimizer();
 
-  // Changes every parameter that has a gradient. Gradients count as multiplied by `gradient_factor`, which is how
-  // clipping costs no pass of its own.
+  // Changes every parameter that has a gradient, in place; the others and their moments stay as they are. Gradients
+  // count as multiplied by `gradient_factor`, which is how clipping costs no pass of its own.
   void step(double gradient_factor = 1.0);
+  // Forgets the gradients of all parameters.
   void zero_grad() const;
 
   double learning_rate() const;
   void set_learning_rate(double rate);
-  // Steps taken.
+  // Steps taken so far.
   std::int64_t steps() const;
   // All parameters of all groups, in order.
   const std::vector<NamedTensor>& parameters() const;
 
-  // Moments by parameter ("linear1.weight.exp_avg") and the number of steps ("steps"), sharing memory with the
-  // optimizer; load_state_dict() copies them in, and changes nothing where anything is wrong.
+  // Moments by parameter, under torch's names ("linear1.weight.exp_avg", "linear1.weight.momentum_buffer"), how often
+  // each parameter was changed ("linear1.weight.step") and the steps taken ("steps"), sharing memory with the
+  // optimizer. load_state_dict() copies them in, and changes nothing where anything is wrong. Moments of float64
+  // parameters are float64, all others float32.
   StateDict state_dict() const;
   void load_state_dict(const StateDict& state);
 
@@ -48,12 +53,14 @@ class HEADWAY_API Optimizer {
   std::unique_ptr<State> state_;
 };
 
+// velocity = momentum * velocity + (1 - dampening) * gradient; parameter -= rate * velocity. Weight decay is added to
+// the gradient. The first velocity is the gradient itself.
 struct SgdOptions {
   double learning_rate = 1e-3;
   double momentum = 0.0;
   double dampening = 0.0;
   double weight_decay = 0.0;
-  bool nesterov = false;
+  bool nesterov = false;  // looks ahead by gradient + momentum * velocity; wants momentum and no dampening
 };
 class HEADWAY_API Sgd : public Optimizer {
  public:
@@ -96,6 +103,7 @@ struct DecayOptions {
   std::int64_t steps = 0;         // where the rate reaches `final_rate`
   double final_rate = 0.0;
 };
+// After the warm-up half a cosine, or a line, down to the final rate, which stays.
 HEADWAY_API Schedule cosine_schedule(const DecayOptions& options);
 HEADWAY_API Schedule linear_schedule(const DecayOptions& options);
 
@@ -109,12 +117,15 @@ struct GradientNorms {
   double total = 0.0;
   std::vector<NamedNorm> parameters;  // one per parameter that has a gradient
   std::vector<NamedNorm> layers;      // parameters joined up to their layer's number: "encoder.layers.0", else the part
-                                      // before the last dot
+                                      // before the last dot, else the name
   std::vector<std::string> bad;       // parameters whose gradient holds NaN or infinity, the last layer first
 };
+// All norms from one pass over the gradients. Tiny gradients have a norm above zero, and huge finite ones a finite
+// norm.
 HEADWAY_API GradientNorms gradient_norms(const std::vector<NamedTensor>& parameters);
 
-// Scales all gradients so that their joint norm is at most `max_norm`; gives the norm before.
+// Scales all gradients in place so that their joint norm is at most `max_norm`; gives the norm before. Where that is
+// not finite, nothing is scaled.
 HEADWAY_API double clip_gradient_norm(const std::vector<NamedTensor>& parameters, double max_norm);
 
 }  // namespace v0

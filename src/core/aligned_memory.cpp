@@ -51,8 +51,10 @@ AlignedMemory AlignedMemory::uninitialized(std::size_t bytes) {
   if (const Block block = take_cached_block(rounded); block.data) {
     memory.data_ = static_cast<std::byte*>(block.data);
     memory.capacity_ = block.bytes;
+    memory.mapped_ = block.mapped;
     return memory;
   }
+  note_fresh_block(rounded);
   memory.capacity_ = rounded;
   void* data = nullptr;
   if (posix_memalign(&data, huge ? kHugePage : kMemoryAlignment, rounded) != 0) {
@@ -78,9 +80,11 @@ AlignedMemory AlignedMemory::zeroed(std::size_t bytes) {
     memory.data_ = static_cast<std::byte*>(block.data);
     memory.bytes_ = bytes;
     memory.capacity_ = block.bytes;
+    memory.mapped_ = block.mapped;
     std::memset(memory.data_, 0, bytes);
     return memory;
   }
+  note_fresh_block(rounded);
   AlignedMemory memory;
   memory.data_ = static_cast<std::byte*>(map_zero_pages(rounded));
   check(memory.data_ != nullptr, "memory: cannot allocate ", bytes, " bytes");
@@ -92,11 +96,7 @@ AlignedMemory AlignedMemory::zeroed(std::size_t bytes) {
 }
 
 AlignedMemory::~AlignedMemory() {
-  if (mapped_) {
-    munmap(data_, capacity_);
-  } else if (!keep_cached_block({data_, capacity_})) {
-    std::free(data_);
-  }
+  if (data_) give_block_back({data_, capacity_, mapped_});
 }
 
 }  // namespace headway::inline v0::internal

@@ -1,65 +1,110 @@
 #include "core/block_cache.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <cstdlib>
+#include <list>
+#include <map>
 #include <mutex>
+#include <optional>
 
 namespace headway::inline v0::internal {
 namespace {
 
-// Under AddressSanitizer a reused block would hide a use after free.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr std::size_t kDefaultLimit = 0;
-#else
-constexpr std::size_t kDefaultLimit = std::size_t{64} << 20;
-#endif
+constexpr std::size_t kAlwaysKept = std::size_t{64} << 20;
 
-std::size_t read_limit() {
+// What the environment allows to be kept; nothing where it says nothing.
+std::optional<std::size_t> read_limit() {
+#if defined(__SANITIZE_ADDRESS__)
+  return 0;  // a reused block would hide a use after free
+#else
   const char* text = std::getenv("HEADWAY_CACHE_MB");
-  if (!text || !*text) return kDefaultLimit;
+  if (!text || !*text) return std::nullopt;
   char* end = nullptr;
   const unsigned long megabytes = std::strtoul(text, &end, 10);
-  return *end == '\0' && megabytes < (1ul << 40) ? static_cast<std::size_t>(megabytes) << 20 : kDefaultLimit;
+  if (*end != '\0' || megabytes >= (1ul << 40)) return std::nullopt;
+  return static_cast<std::size_t>(megabytes) << 20;
+#endif
 }
+
+void free_block(const Block& block) {
+  if (block.mapped) {
+    munmap(block.data, block.bytes);
+  } else {
+    std::free(block.data);
+  }
+}
+
+// The bytes in use, and the most there ever were.
+class Use {
+ public:
+  void add(std::size_t bytes) {
+    const std::size_t now = bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+    std::size_t peak = peak_.load(std::memory_order_relaxed);
+    while (now > peak && !peak_.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
+    }
+  }
+  void remove(std::size_t bytes) { bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
+  std::size_t below_peak() const {
+    const std::size_t peak = peak_.load(std::memory_order_relaxed), now = bytes_.load(std::memory_order_relaxed);
+    return peak > now ? peak - now : 0;
+  }
+
+ private:
+  std::atomic<std::size_t> bytes_{0};
+  std::atomic<std::size_t> peak_{0};
+};
 
 class BlockCache {
  public:
   Block take(std::size_t bytes) {
-    int best = -1;
-    for (int i = 0; i < count_; ++i) {
-      if (blocks_[i].bytes < bytes || blocks_[i].bytes > bytes + bytes / 4) continue;
-      if (best < 0 || blocks_[i].bytes < blocks_[best].bytes) best = i;
-    }
-    return best < 0 ? Block{} : remove(best);
+    const auto found = by_size_.lower_bound(bytes);
+    if (found == by_size_.end() || found->first > bytes + bytes / 4) return {};
+    return remove(found);
   }
 
-  bool keep(Block block) {
-    if (block.bytes > limit_) return false;
-    while (count_ == kCapacity || total_ + block.bytes > limit_) std::free(remove(0).data);
-    blocks_[count_++] = block;
-    total_ += block.bytes;
+  // Frees the oldest blocks until what is kept, with `more` added, is within the limit; false where it cannot be.
+  bool make_room(std::size_t more) {
+    const std::size_t allowed = limit_.value_or(std::max(kAlwaysKept, use.below_peak()));
+    if (more > allowed) return false;
+    while (total_ > allowed - more) free_block(remove(by_age_.front()));
     return true;
   }
 
+  void keep(const Block& block) {
+    const auto place = by_size_.emplace(block.bytes, Entry{block, {}});
+    place->second.age = by_age_.insert(by_age_.end(), place);
+    total_ += block.bytes;
+  }
+
   // Never waited for: whoever finds it taken goes to the heap, also in the child of a fork that copied it taken.
-  std::mutex& mutex() { return mutex_; }
+  std::mutex mutex;
+  Use use;
 
  private:
-  static constexpr int kCapacity = 32;
+  struct Entry;
+  using BySize = std::multimap<std::size_t, Entry>;
+  using ByAge = std::list<BySize::iterator>;
+  struct Entry {
+    Block block;
+    ByAge::iterator age;
+  };
 
-  Block remove(int index) {
-    const Block block = blocks_[index];
-    std::move(blocks_ + index + 1, blocks_ + count_, blocks_ + index);
-    --count_;
+  Block remove(BySize::iterator place) {
+    const Block block = place->second.block;
+    by_age_.erase(place->second.age);
+    by_size_.erase(place);
     total_ -= block.bytes;
     return block;
   }
 
-  std::mutex mutex_;
-  const std::size_t limit_ = read_limit();
+  const std::optional<std::size_t> limit_ = read_limit();
   std::size_t total_ = 0;
-  Block blocks_[kCapacity];  // the oldest first
-  int count_ = 0;
+  BySize by_size_;
+  ByAge by_age_;  // the oldest first
 };
 
 // Never destroyed: tensors may outlive every static object.
@@ -72,14 +117,29 @@ BlockCache& cache() {
 
 Block take_cached_block(std::size_t bytes) {
   if (bytes < kCachedFrom) return {};
-  const std::unique_lock lock(cache().mutex(), std::try_to_lock);
-  return lock ? cache().take(bytes) : Block{};
+  const std::unique_lock lock(cache().mutex, std::try_to_lock);
+  if (!lock) return {};
+  const Block block = cache().take(bytes);
+  if (block.data) cache().use.add(block.bytes);
+  return block;
 }
 
-bool keep_cached_block(Block block) {
-  if (block.bytes < kCachedFrom) return false;
-  const std::unique_lock lock(cache().mutex(), std::try_to_lock);
-  return lock && cache().keep(block);
+void note_fresh_block(std::size_t bytes) {
+  if (bytes < kCachedFrom) return;
+  cache().use.add(bytes);
+  const std::unique_lock lock(cache().mutex, std::try_to_lock);
+  if (lock) cache().make_room(0);
+}
+
+void give_block_back(Block block) {
+  if (block.bytes < kCachedFrom) return free_block(block);
+  cache().use.remove(block.bytes);
+  const std::unique_lock lock(cache().mutex, std::try_to_lock);
+  if (lock && cache().make_room(block.bytes)) {
+    cache().keep(block);
+  } else {
+    free_block(block);
+  }
 }
 
 }  // namespace headway::inline v0::internal

@@ -64,4 +64,42 @@ struct Dropout {
   }
 };
 
+// Which elements of a tensor are dropped. The rule is the same on every device: 16 neighbouring Philox calls yield the
+// 16-bit draws of 128 neighbouring elements, so that a vector of 16 calls serves eight vectors of elements.
+//
+// For element i of the row-major tensor, with block = i / 128 and e = i % 128:
+//   key     = (low, high word of the seed)
+//   call    = block * 16 + e % 16
+//   counter = (low word of call, high word of call, 0, 0xD809)
+//   word    = (e / 16) / 2, of the four that result
+//   draw    = the low half of that word for even e / 16, the high half for odd
+// An element is dropped where draw < threshold, and multiplied by `scale` elsewhere.
+struct ElementDropout {
+  static constexpr std::int64_t kBlock = 128;
+  static constexpr std::int64_t kCalls = 16;            // of a block
+  static constexpr std::uint32_t kDomain = 0x0000D809;  // keeps these calls apart from other uses of a seed
+
+  std::uint32_t threshold = 0;  // in 1/65536; 0 drops nothing
+  double scale = 1.0;           // 1 / (1 - p), for the p that the threshold stands for
+  std::uint64_t seed = 0;
+
+  // Dropout with probability p in [0, 1), rounded to 1/65536 and at most 65535/65536.
+  static ElementDropout make(double p, std::uint64_t seed) {
+    const Dropout same = Dropout::make(p, seed);
+    return {.threshold = same.threshold, .scale = same.scale, .seed = seed};
+  }
+
+  bool keep(std::int64_t i) const { return draw(i) >= threshold; }
+
+  std::uint32_t draw(std::int64_t i) const {
+    const std::int64_t e = i % kBlock;
+    const auto call = static_cast<std::uint64_t>(i / kBlock * kCalls + e % kCalls);
+    const auto words = philox4x32_7(
+        {static_cast<std::uint32_t>(call), static_cast<std::uint32_t>(call >> 32), 0, kDomain}, philox_key(seed));
+    const std::int64_t which = e / kCalls;
+    const std::uint32_t word = words[static_cast<std::size_t>(which / 2)];
+    return which % 2 == 0 ? word & 0xFFFF : word >> 16;
+  }
+};
+
 }  // namespace headway::inline v0::internal

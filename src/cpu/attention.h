@@ -5,7 +5,8 @@
 
 namespace headway::inline v0::internal::cpu {
 
-// Fills result.output, result.logsumexp and, where asked for, result.weights, which are allocated and contiguous.
+// Fills result.output, whose last dimension is contiguous, result.logsumexp and, where asked for, result.weights, which
+// are contiguous; all are allocated.
 void attention(const AttentionProblem& problem, AttentionResult& result);
 
 // What the backward has beside the problem; absent gradients are undefined tensors.
@@ -17,8 +18,9 @@ struct BackwardInputs {
   Tensor d_logsumexp;
 };
 
-// Fills the gradients, which are allocated and contiguous; bias and sinks only where they are defined. gradients.bias
-// is zero and has the shape of problem.bias with broadcast dimensions reduced to 1, in float32 or float64 sums.
+// Fills the gradients, which are allocated with contiguous last dimensions; bias and sinks only where they are defined.
+// gradients.bias is zero and has the shape of problem.bias with broadcast dimensions reduced to 1, in float32 or float64
+// sums.
 void attention_backward(const AttentionProblem& problem, const BackwardInputs& inputs, AttentionGradients& gradients);
 
 }  // namespace headway::inline v0::internal::cpu

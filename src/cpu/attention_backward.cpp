@@ -239,7 +239,11 @@ class BackwardPlan {
                           std::int64_t end) {
       if (begin >= end) return;
       const Rows rows = rows_of(gradient, batch, head, begin);
-      std::memset(rows.data, 0, static_cast<std::size_t>((end - begin) * rows.stride) * item_size(rows.dtype));
+      const std::size_t bytes = item_size(rows.dtype);
+      for (std::int64_t row = 0; row < end - begin; ++row) {
+        std::memset(rows.data + row * rows.stride * static_cast<std::int64_t>(bytes), 0,
+                    static_cast<std::size_t>(gradient.size(3)) * bytes);
+      }
     };
     for (std::int64_t s = 0; s < sequences_; ++s) {
       const Sequence& q = sequence(s);
@@ -425,7 +429,7 @@ class BackwardPlan {
     tile.weights_kind = weights_kind(problem_.weights_of);
     tile.wants_bias = gradients_.bias.defined();
     tile.d_query = rows_of(gradients_.query, q.batch, h, q.query_begin);
-    tile.d_query_stride = problem_.head_dim;
+    tile.d_query_stride = d_query_sums_ ? problem_.head_dim : tile.d_query.stride;
     tile.d_query_sums = d_query_sums_ ? d_query_sums_->data() + row_of(s, h) * problem_.head_dim * kernels_.real_bytes
                                       : tile.d_query.data;
     return tile;

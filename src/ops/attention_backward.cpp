@@ -2,6 +2,7 @@
 #include "core/check.h"
 #include "cpu/attention.h"
 #include "headway/attention.h"
+#include "ops/attention.h"
 #include "ops/attention_checks.h"
 
 namespace headway::inline v0 {
@@ -28,7 +29,7 @@ Shape reduced_shape(const Tensor& bias) {
 
 }  // namespace
 
-AttentionGradients attention_backward(const AttentionBackward& arguments) {
+void internal::attention_backward_into(const AttentionBackward& arguments, AttentionGradients& gradients) {
   const AttentionOptions& options = arguments.options;
   const internal::AttentionProblem problem =
       internal::make_attention_problem(kName, arguments.query, arguments.key, arguments.value, options);
@@ -53,10 +54,9 @@ AttentionGradients attention_backward(const AttentionBackward& arguments) {
   if (arguments.d_logsumexp.defined()) inputs.d_logsumexp = arguments.d_logsumexp.contiguous();
   inputs.d_weights = arguments.d_weights;
 
-  AttentionGradients gradients;
-  gradients.query = Tensor::empty(problem.query.shape(), dtype);
-  gradients.key = Tensor::empty(problem.key.shape(), dtype);
-  gradients.value = Tensor::empty(problem.value.shape(), dtype);
+  if (!gradients.query.defined()) gradients.query = empty_in_order_of(problem.query, problem.query.shape(), dtype);
+  if (!gradients.key.defined()) gradients.key = empty_in_order_of(problem.key, problem.key.shape(), dtype);
+  if (!gradients.value.defined()) gradients.value = empty_in_order_of(problem.value, problem.value.shape(), dtype);
   if (options.bias.defined() && arguments.bias_gradient) {
     gradients.bias = Tensor::zeros(reduced_shape(options.bias), sums);
   }
@@ -65,6 +65,11 @@ AttentionGradients attention_backward(const AttentionBackward& arguments) {
   if (gradients.bias.defined()) {
     gradients.bias = gradients.bias.to(options.bias.dtype()).reshape(options.bias.shape());
   }
+}
+
+AttentionGradients attention_backward(const AttentionBackward& arguments) {
+  AttentionGradients gradients;
+  internal::attention_backward_into(arguments, gradients);
   return gradients;
 }
 

@@ -1,6 +1,9 @@
 #include "ops/attention_checks.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <vector>
 
 #include "core/check.h"
 
@@ -155,6 +158,19 @@ std::vector<double> read_per_head(std::string_view function, std::string_view na
 }
 
 }  // namespace
+
+Tensor empty_in_order_of(const Tensor& like, const Shape& shape, DType dtype) {
+  std::vector<int> order(static_cast<std::size_t>(shape.rank()));
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end() - 1, [&](int a, int b) { return like.stride(a) > like.stride(b); });
+  Shape memory_shape;
+  std::vector<int> back(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    memory_shape.push_back(shape[order[i]]);
+    back[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
+  }
+  return Tensor::empty(memory_shape, dtype).permute(back);
+}
 
 Tensor with_contiguous_rows(const Tensor& tensor) {
   return tensor.size(-1) <= 1 || tensor.stride(-1) == 1 ? tensor : tensor.contiguous();

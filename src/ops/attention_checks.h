@@ -14,6 +14,9 @@ AttentionProblem make_attention_problem(std::string_view function, const Tensor&
 // The tensor itself where its last dimension is contiguous, a copy elsewhere.
 Tensor with_contiguous_rows(const Tensor& tensor);
 
+// A new tensor whose dimensions lie in memory in the order of `like`'s; the last one is contiguous.
+Tensor empty_in_order_of(const Tensor& like, const Shape& shape, DType dtype);
+
 // The shape of the weights that the options ask for.
 Shape weights_shape(const AttentionProblem& problem);
 

@@ -18,4 +18,7 @@ inline std::string message_of(const std::function<void()>& call) {
   return "no error";
 }
 
+// Whether a text has the given part, for EXPECT_PRED2.
+inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
 }  // namespace headway_test

@@ -1,12 +1,120 @@
 // The pointwise kernels of one instruction set.
+#include "cpu/kernels/target-inl.h"
+// The target first: everything below depends on it.
 #include "cpu/kernels/kernel_parts.h"
+
+#if !defined(HEADWAY_KERNEL_TARGET_AVX512_BF16)  // these have no bf16 dot products
+#include "cpu/kernels/pointwise-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace headway::inline v0::internal::HWY_NAMESPACE {
+namespace {
 
-#if !defined(HEADWAY_KERNEL_TARGET_AVX512_BF16)  // these have no bf16 dot products
-void add_pointwise(KernelSet&) {}
-#endif
+// Calls the body with a null pointer of the element type.
+template <class Body>
+HWY_INLINE void with_element(DType dtype, const Body& body) {
+  switch (dtype) {
+    case DType::float64:
+      return body(static_cast<double*>(nullptr));
+    case DType::bfloat16:
+      return body(static_cast<bfloat16*>(nullptr));
+    case DType::float16:
+      return body(static_cast<float16*>(nullptr));
+    default:
+      return body(static_cast<float*>(nullptr));
+  }
+}
+
+// Calls the body with the activation as a type.
+template <Activation kActivation>
+using ActivationConstant = std::integral_constant<Activation, kActivation>;
+template <class Body>
+HWY_INLINE void with_activation(Activation activation, const Body& body) {
+  switch (activation) {
+    case Activation::none:
+      return body(ActivationConstant<Activation::none>());
+    case Activation::relu:
+      return body(ActivationConstant<Activation::relu>());
+    case Activation::gelu:
+      return body(ActivationConstant<Activation::gelu>());
+    case Activation::gelu_tanh:
+      return body(ActivationConstant<Activation::gelu_tanh>());
+    case Activation::silu:
+      return body(ActivationConstant<Activation::silu>());
+    case Activation::tanh:
+      return body(ActivationConstant<Activation::tanh>());
+    case Activation::sigmoid:
+      return body(ActivationConstant<Activation::sigmoid>());
+  }
+}
+
+void binary(const BinaryTask& task) noexcept {
+  with_element(task.dtype, [&]<typename T>(T*) HWY_ATTR {
+    switch (task.operation) {
+      case Binary::add:
+        return binary_rows<Binary::add, T>(task);
+      case Binary::subtract:
+        return binary_rows<Binary::subtract, T>(task);
+      case Binary::multiply:
+        return binary_rows<Binary::multiply, T>(task);
+    }
+  });
+}
+
+void scale(const ScaleTask& task) noexcept {
+  with_element(task.dtype, [&]<typename T>(T*) HWY_ATTR {
+    using Real = ComputeType<T>;
+    map_elements(reinterpret_cast<T*>(task.result), task.count, ScaleFunction<Real>{static_cast<Real>(task.factor)},
+                 reinterpret_cast<const T*>(task.x));
+  });
+}
+
+void activate(const ActivateTask& task) noexcept {
+  with_element(task.dtype, [&]<typename T>(T*) HWY_ATTR {
+    with_activation(task.activation, [&]<Activation kActivation>(ActivationConstant<kActivation>) HWY_ATTR {
+      map_elements(reinterpret_cast<T*>(task.result), task.count, ActivateFunction<kActivation>(),
+                   reinterpret_cast<const T*>(task.x));
+    });
+  });
+}
+
+void activation_backward(const ActivationBackwardTask& task) noexcept {
+  with_element(task.dtype, [&]<typename T>(T*) HWY_ATTR {
+    with_activation(task.activation, [&]<Activation kActivation>(ActivationConstant<kActivation>)
+                                         HWY_ATTR { activation_backward_rows<kActivation, T>(task); });
+  });
+}
+
+void column_sums(const ColumnSumsTask& task) noexcept {
+  with_element(task.dtype, [&]<typename T>(T*) HWY_ATTR { sum_rows<T>(task); });
+}
+
+void dropout(const DropoutTask& task) noexcept {
+  with_element(task.dtype, [&]<typename T>(T*) HWY_ATTR {
+    if (task.base != nullptr) {
+      DropoutRows<T, true>(task).run();
+    } else {
+      DropoutRows<T, false>(task).run();
+    }
+  });
+}
+
+void rotary(const RotaryTask& task) noexcept {
+  with_element(task.dtype, [&]<typename T>(T*) HWY_ATTR { rotate_rows<T>(task); });
+}
+
+}  // namespace
+
+void add_pointwise(KernelSet& set) {
+  set.pointwise.binary = binary;
+  set.pointwise.scale = scale;
+  set.pointwise.activate = activate;
+  set.pointwise.activation_backward = activation_backward;
+  set.pointwise.column_sums = column_sums;
+  set.pointwise.dropout = dropout;
+  set.pointwise.rotary = rotary;
+}
 
 }  // namespace headway::inline v0::internal::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
+#endif

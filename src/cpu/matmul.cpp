@@ -1,0 +1,296 @@
+// Matrix products: which operand is packed, and which task computes which part. All of it follows from shapes, strides
+// and dtypes; no choice depends on the number of threads.
+#include "cpu/matmul.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "core/scratch.h"
+#include "core/thread_pool.h"
+#include "cpu/isa.h"
+
+namespace headway::inline v0::internal::cpu {
+namespace {
+
+constexpr int kWorkspaceSlot = 2;
+constexpr int kPackSlot = 3;
+constexpr std::size_t kSmallPack = std::size_t{256} << 10;        // stays with the thread
+constexpr std::int64_t kPackedBytes = std::int64_t{8} << 20;      // of B at a time
+constexpr std::int64_t kItemPackedBytes = std::int64_t{2} << 20;  // the same where a task computes a whole product
+constexpr std::int64_t kPackElements = std::int64_t{32} << 10;    // packed by one task
+constexpr std::int64_t kLeastTask = std::int64_t{100} << 10;      // multiply-adds that are worth a task of their own
+constexpr std::int64_t kTasks = 16;                               // enough to keep threads evenly busy
+constexpr std::int64_t kRowsInPlace = 64;                         // rows that do not pay for packing B
+constexpr std::int64_t kRowsOfOneTask = 16;                       // the most, in tiles
+constexpr std::int64_t kRowsPackedOnce = 32;                      // the most where the task packs B itself, in tiles
+constexpr std::int64_t kWideColumns = 1024;                       // enough for tasks of twice the usual width
+
+std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
+std::int64_t round_up(std::int64_t value, std::int64_t multiple) { return divide_up(value, multiple) * multiple; }
+
+// One product of the batch, or of its transposed: result^T = b^T a^T.
+struct Product {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t depth = 0;
+  MatrixView a = {};
+  MatrixView b = {};
+  MatrixView result = {};
+  MatrixView before_activation = {};
+  const std::byte* bias = nullptr;
+  bool bias_of_rows = false;
+  Activation activation = Activation::none;
+  bool accumulate = false;
+};
+
+MatrixView transposed(const MatrixView& m) { return {m.data, m.column_stride, m.row_stride, m.dtype}; }
+
+Product transposed(const Product& p) {
+  Product t = p;
+  std::swap(t.rows, t.columns);
+  t.a = transposed(p.b);
+  t.b = transposed(p.a);
+  t.result = transposed(p.result);
+  t.before_activation = transposed(p.before_activation);
+  t.bias_of_rows = !p.bias_of_rows;
+  return t;
+}
+
+MatrixView offset(MatrixView m, std::int64_t row, std::int64_t column) {
+  if (m.data) {
+    m.data += (row * m.row_stride + column * m.column_stride) * static_cast<std::int64_t>(item_size(m.dtype));
+  }
+  return m;
+}
+
+MatrixView view(const Matrix& m, std::int64_t batch) {
+  if (!m.data) return {};
+  return {m.data + batch * m.batch_stride * static_cast<std::int64_t>(item_size(m.dtype)), m.row_stride,
+          m.column_stride, m.dtype};
+}
+
+Product product_of(const MatmulProblem& p, std::int64_t batch) {
+  return {.rows = p.rows,
+          .columns = p.columns,
+          .depth = p.depth,
+          .a = view(p.a, batch),
+          .b = view(p.b, batch),
+          .result = view(p.result, batch),
+          .before_activation = view(p.before_activation, batch),
+          .bias = p.bias,
+          .bias_of_rows = false,
+          .activation = p.activation,
+          .accumulate = p.accumulate};
+}
+
+// Whether B is read where it is: so few rows do not pay for packing it.
+bool reads_b_in_place(const MatmulKernels& kernels, const Product& p) {
+  return kernels.values == 1 && p.b.column_stride == 1 && p.rows <= kRowsInPlace &&
+         p.columns % (kernels.tile_columns / 2) == 0 &&
+         item_size(p.b.dtype) == static_cast<std::size_t>(kernels.element_bytes);
+}
+
+// What is spent beside the multiply-adds, in units of about a cycle per vector.
+std::int64_t cost(const MatmulKernels& kernels, const Product& p) {
+  std::int64_t cost = 0;
+  if (!reads_b_in_place(kernels, p)) {
+    const std::int64_t b = p.b.column_stride == 1 ? 3 : (p.b.row_stride == 1 ? 6 : 40);
+    cost += b * p.columns * p.depth;
+  }
+  if (!kernels.reads_in_place(p.a, p.depth)) {
+    cost += (p.a.column_stride == 1 || p.a.row_stride == 1 ? 3 : 40) * p.rows * p.depth;
+  }
+  cost += (p.result.column_stride == 1 ? 2 : (p.result.row_stride == 1 ? 6 : 40)) * p.rows * p.columns;
+  // Columns are padded to whole vectors, rows hardly.
+  const std::int64_t lanes = kernels.tile_columns / 2;
+  return cost + (round_up(p.columns, lanes) - p.columns) * p.rows * p.depth / 8;
+}
+
+// How one product is computed.
+class Plan {
+ public:
+  Plan(const MatmulKernels& kernels, const Product& product) : kernels_(kernels), product_(product) {
+    const Product& p = product_;
+    if (reads_b_in_place(kernels, p)) {
+      how_ = OperandB::in_place;
+    } else if (p.rows <= kRowsPackedOnce * kernels_.tile_rows && reads_a_in_place()) {
+      how_ = OperandB::packed;  // no other task needs the same part of B
+    }
+    depth_elements_ = divide_up(p.depth, kernels_.values);
+    const bool plain = p.result.dtype != DType::bfloat16 && p.result.dtype != DType::float16 &&
+                       p.result.column_stride == 1 && p.activation == Activation::none && !p.before_activation.data;
+    // Sums of a plain result wait in the result between the parts of depth.
+    const std::int64_t unit = kernels_.tile_columns;
+    const std::int64_t room = kPackedBytes / kernels_.element_bytes;
+    columns_ = round_up(p.columns, unit);
+    depth_ = std::max<std::int64_t>(depth_elements_, 1);
+    if (how_ == OperandB::panels && columns_ * depth_ > room) {
+      columns_ = std::min(columns_, plain ? std::max<std::int64_t>(512, room / depth_ / unit * unit)
+                                          : std::max(unit, room / depth_ / unit * unit));
+      if (plain) depth_ = std::min(depth_, room / columns_);
+    }
+  }
+
+  std::int64_t work() const { return product_.rows * product_.columns * std::max<std::int64_t>(product_.depth, 1); }
+  std::size_t packed_bytes() const {
+    if (how_ != OperandB::panels) return 0;
+    return static_cast<std::size_t>(columns_ / kernels_.tile_columns * panel_bytes(depth_ * kernels_.values));
+  }
+
+  // Packs and computes, in tasks where it is worth it, with packed_bytes() of memory.
+  void run(std::byte* packed) const {
+    for (std::int64_t c = 0; c < product_.columns; c += columns_) {
+      const std::int64_t column_end = std::min(c + columns_, product_.columns);
+      std::int64_t k = 0;
+      do {
+        const std::int64_t end = std::min(k + depth_ * kernels_.values, product_.depth);
+        const Part part = {c, column_end, k, end};
+        if (how_ == OperandB::panels) pack(part, packed);
+        compute(part, packed);
+        k = end;
+      } while (k < product_.depth);
+    }
+  }
+
+ private:
+  // Columns and depth that are packed at a time.
+  struct Part {
+    std::int64_t column, column_end, depth, depth_end;
+  };
+
+  // Runs body(task) for all tasks, on one thread where the work is too small to share.
+  template <typename Body>
+  static void for_tasks(std::int64_t tasks, bool share, const Body& body) {
+    if (share) {
+      parallel_for(tasks, [&](std::int64_t task, int) { body(task); });
+    } else {
+      for (std::int64_t task = 0; task < tasks; ++task) body(task);
+    }
+  }
+
+  void pack(const Part& part, std::byte* packed) const {
+    const std::int64_t unit = kernels_.tile_columns;
+    const std::int64_t depth = divide_up(part.depth_end - part.depth, kernels_.values);
+    const std::int64_t columns = part.column_end - part.column;
+    const std::int64_t step = std::max<std::int64_t>(1, kPackElements / std::max<std::int64_t>(1, depth * unit)) * unit;
+    const std::int64_t tasks = divide_up(columns, step);
+    for_tasks(tasks, tasks > 1, [&](std::int64_t task) {
+      const std::int64_t c = task * step;
+      kernels_.pack({.source = offset(product_.b, part.depth, part.column + c),
+                     .depth = part.depth_end - part.depth,
+                     .columns = std::min(step, columns - c),
+                     .packed = packed + c / unit * panel_bytes(part.depth_end - part.depth)});
+    });
+  }
+
+  void compute(const Part& part, const std::byte* packed) const {
+    const std::int64_t columns = part.column_end - part.column;
+    const std::int64_t depth = part.depth_end - part.depth;
+    // Rows first. Where A is copied, a task has many of them and many columns: others copy the same again.
+    const bool copies = !reads_a_in_place();
+    const std::int64_t row_unit = (copies ? 8 : 2) * kernels_.tile_rows;
+    const std::int64_t column_unit = (copies ? 8 : (columns > kWideColumns ? 4 : 2)) * kernels_.tile_columns;
+    const std::int64_t per_row = columns * std::max<std::int64_t>(depth, 1);
+    std::int64_t rows = round_up(std::max(divide_up(product_.rows, kTasks), divide_up(kLeastTask, per_row)), row_unit);
+    rows = how_ == OperandB::packed ? product_.rows : std::min(rows, kRowsOfOneTask * kernels_.tile_rows);
+    const std::int64_t row_tasks = divide_up(product_.rows, rows);
+    std::int64_t wide = columns;
+    if (row_tasks < kTasks) {
+      const std::int64_t per_column = std::min(rows, product_.rows) * std::max<std::int64_t>(depth, 1);
+      wide = std::max(divide_up(columns * row_tasks, kTasks), divide_up(kLeastTask, per_column));
+      wide = round_up(wide, column_unit);
+    }
+    const std::int64_t column_tasks = divide_up(columns, wide);
+    for_tasks(row_tasks * column_tasks, row_tasks * column_tasks > 1, [&](std::int64_t task) {
+      const std::int64_t r = task / column_tasks * rows, c = task % column_tasks * wide;
+      compute_task(part, packed, {r, std::min(r + rows, product_.rows), c, std::min(c + wide, columns)});
+    });
+  }
+
+  // As far as it follows from the strides: addresses do not decide how work is cut.
+  bool reads_a_in_place() const {
+    MatrixView aligned = product_.a;
+    aligned.data = nullptr;
+    return kernels_.reads_in_place(aligned, product_.depth);
+  }
+
+  // Bytes from one panel to the next.
+  std::int64_t panel_bytes(std::int64_t depth) const { return kernels_.panel_elements(depth) * kernels_.element_bytes; }
+
+  struct Rectangle {
+    std::int64_t row, row_end, column, column_end;  // columns count from the part's first
+  };
+
+  void compute_task(const Part& part, const std::byte* packed, const Rectangle& where) const {
+    const Product& p = product_;
+    const std::int64_t column = part.column + where.column;
+    const std::int64_t panel = where.column / kernels_.tile_columns * panel_bytes(part.depth_end - part.depth);
+    MatmulTask task = {.rows = where.row_end - where.row,
+                       .columns = where.column_end - where.column,
+                       .depth = part.depth_end - part.depth,
+                       .a = offset(p.a, where.row, part.depth),
+                       .how = how_,
+                       .panels = how_ == OperandB::panels ? packed + panel : nullptr,
+                       .b = offset(p.b, part.depth, column),
+                       .result = offset(p.result, where.row, column),
+                       .bias = nullptr,
+                       .bias_of_rows = p.bias_of_rows,
+                       .activation = p.activation,
+                       .before_activation = offset(p.before_activation, where.row, column),
+                       .accumulate = p.accumulate || part.depth > 0};
+    if (p.bias && part.depth == 0) {
+      task.bias = p.bias + (p.bias_of_rows ? where.row : column) * static_cast<std::int64_t>(item_size(p.result.dtype));
+    }
+    kernels_.product(task, thread_scratch(kWorkspaceSlot, kernels_.workspace(task)));
+  }
+
+  const MatmulKernels& kernels_;
+  Product product_;
+  OperandB how_ = OperandB::panels;
+  std::int64_t depth_elements_ = 0;  // elements of depth
+  std::int64_t columns_ = 0;         // packed at a time
+  std::int64_t depth_ = 0;           // packed at a time, elements
+};
+
+// Takes the batch as one taller matrix where B is the same for all and the rows go on evenly.
+MatmulProblem merged(MatmulProblem p) {
+  const auto continues = [&](const Matrix& m) { return !m.data || m.batch_stride == p.rows * m.row_stride; };
+  if (p.batch > 1 && p.b.batch_stride == 0 && continues(p.a) && continues(p.result) && continues(p.before_activation)) {
+    p.rows *= p.batch;
+    p.batch = 1;
+  }
+  return p;
+}
+
+}  // namespace
+
+void matmul(const MatmulProblem& problem) {
+  if (problem.batch * problem.rows * problem.columns == 0) return;
+  const MatmulProblem p = merged(problem);
+  const MatmulKernels& kernels = matmul_kernels(p.a.dtype);
+  const Product item = product_of(p, 0);
+  const bool transposes = cost(kernels, transposed(item)) < cost(kernels, item);
+  const auto plan = [&](std::int64_t batch) {
+    const Product product = product_of(p, batch);
+    return Plan(kernels, transposes ? transposed(product) : product);
+  };
+  const Plan first = plan(0);
+  const std::size_t bytes = first.packed_bytes();
+  if (p.batch > 1 && (p.batch >= kTasks || first.work() <= 4 * kLeastTask) && bytes <= kItemPackedBytes) {
+    // Whole products are tasks: what they call runs on their thread.
+    const std::int64_t together = std::max<std::int64_t>(1, kLeastTask / std::max<std::int64_t>(1, first.work()));
+    parallel_for(divide_up(p.batch, together), [&](std::int64_t task, int) {
+      std::byte* packed = thread_scratch(kPackSlot, bytes);
+      for (std::int64_t b = task * together; b < std::min((task + 1) * together, p.batch); ++b) {
+        plan(b).run(packed);
+      }
+    });
+    return;
+  }
+  const std::unique_ptr<ScratchBuffer> large = bytes > kSmallPack ? std::make_unique<ScratchBuffer>(bytes) : nullptr;
+  std::byte* packed = large ? large->data() : thread_scratch(kPackSlot, bytes);
+  for (std::int64_t b = 0; b < p.batch; ++b) plan(b).run(packed);
+}
+
+}  // namespace headway::inline v0::internal::cpu

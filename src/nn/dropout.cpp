@@ -1,0 +1,22 @@
+#include "core/check.h"
+#include "headway/layers.h"
+#include "headway/random.h"
+
+namespace headway::inline v0 {
+
+Dropout::Dropout(double probability) : probability_(probability) {
+  internal::check(probability >= 0 && probability < 1, "Dropout: probability is ", probability,
+                  ", expected 0 or more and less than 1");
+}
+
+Tensor Dropout::forward(const Tensor& x) const {
+  if (probability_ == 0 || !is_training()) return x;
+  return dropout(x, probability_, next_random_seed());
+}
+
+Tensor Dropout::add_to(const Tensor& x, const Tensor& y) const {
+  if (probability_ == 0 || !is_training()) return add(x, y);
+  return add_dropout(x, y, probability_, next_random_seed());
+}
+
+}  // namespace headway::inline v0

@@ -1,0 +1,64 @@
+#include <algorithm>
+
+#include "core/check.h"
+#include "headway/autograd.h"
+#include "headway/multi_head_attention.h"
+
+namespace headway::inline v0 {
+
+using internal::check;
+
+std::pair<Tensor, Tensor> KeyValueCache::append(const Tensor& keys, const Tensor& values) {
+  constexpr std::int64_t kFirstCapacity = 32;
+  check(keys.rank() == 4 && values.rank() == 4 && keys.size(2) == values.size(2), "KeyValueCache: keys are ", keys,
+        " and values are ", values, ", expected [batch, kv_heads, length, head_dim]");
+  const std::int64_t added = keys.size(2);
+  const NoGradGuard guard;
+  const auto grow = [&](const Tensor& held, const Tensor& more) {
+    if (held.defined() && length_ > 0) {
+      check(held.dtype() == more.dtype() && held.size(0) == more.size(0) && held.size(1) == more.size(1) &&
+                held.size(3) == more.size(3),
+            "KeyValueCache: ", more, " does not go with what is held, ", held);
+    }
+    const bool fits = held.defined() && held.dtype() == more.dtype() && held.size(0) == more.size(0) &&
+                      held.size(1) == more.size(1) && held.size(3) == more.size(3) && held.size(2) >= length_ + added;
+    if (fits) return held;
+    const std::int64_t capacity = std::max({kFirstCapacity, length_ + added, 2 * length_});
+    Tensor larger = Tensor::empty({more.size(0), more.size(1), capacity, more.size(3)}, more.dtype());
+    if (length_ > 0) larger.slice(2, 0, length_).copy_from(held.slice(2, 0, length_));
+    return larger;
+  };
+  const Tensor new_keys = grow(keys_, keys), new_values = grow(values_, values);
+  keys_ = new_keys;
+  values_ = new_values;
+  keys_.slice(2, length_, length_ + added).copy_from(keys.detach());
+  values_.slice(2, length_, length_ + added).copy_from(values.detach());
+  length_ += added;
+  return {this->keys(), this->values()};
+}
+
+Tensor KeyValueCache::keys() const { return keys_.defined() ? keys_.slice(2, 0, length_) : Tensor(); }
+Tensor KeyValueCache::values() const { return values_.defined() ? values_.slice(2, 0, length_) : Tensor(); }
+
+void KeyValueCache::reorder(const std::vector<std::int64_t>& entries) {
+  if (!keys_.defined()) return;
+  for (const std::int64_t entry : entries) {
+    check(entry >= 0 && entry < keys_.size(0), "KeyValueCache: entry ", entry, " is asked for, and the batch has ",
+          keys_.size(0));
+  }
+  const auto gather = [&](const Tensor& held) {
+    Shape shape = held.shape();
+    shape[0] = static_cast<std::int64_t>(entries.size());
+    const Tensor chosen = Tensor::empty(shape, held.dtype());
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      chosen.select(0, static_cast<std::int64_t>(i))
+          .slice(1, 0, length_)
+          .copy_from(held.select(0, entries[i]).slice(1, 0, length_));
+    }
+    return chosen;
+  };
+  keys_ = gather(keys_);
+  values_ = gather(values_);
+}
+
+}  // namespace headway::inline v0

@@ -1,0 +1,178 @@
+#include "headway/module.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "headway/autograd.h"
+
+namespace headway::inline v0 {
+
+using internal::check;
+
+// ---- Parameter ----
+
+Parameter::Parameter(const Tensor& value) : slot_(std::make_shared<Tensor>(value)) {}
+
+const Tensor& Parameter::get() const {
+  static const Tensor none;
+  return slot_ ? *slot_ : none;
+}
+
+void Parameter::set(const Tensor& value) const {
+  check(defined(), "parameter: there is none to set");
+  *slot_ = value;
+}
+
+// ---- Module ----
+
+struct Module::State {
+  struct Entry {
+    std::string name;
+    Parameter parameter;
+    bool is_buffer = false;
+  };
+  std::vector<Entry> entries;
+  std::vector<std::pair<std::string, Module>> modules;
+  bool training = true;
+
+  bool has(const std::string& name) const {
+    const auto is_it = [&](const auto& entry) { return entry.name == name; };
+    const auto is_module = [&](const auto& entry) { return entry.first == name; };
+    return std::any_of(entries.begin(), entries.end(), is_it) || std::any_of(modules.begin(), modules.end(), is_module);
+  }
+
+  // Calls visit(full name, entry) for this module's entries and those of inner modules.
+  template <typename Visit>
+  void for_each(const std::string& prefix, const Visit& visit) const {
+    for (const Entry& entry : entries) visit(prefix + entry.name, entry);
+    for (const auto& [name, module] : modules) module.state_->for_each(prefix + name + ".", visit);
+  }
+};
+
+Module::Module() : state_(std::make_shared<State>()) {}
+
+Parameter Module::add_parameter(const std::string& name, const Tensor& value) {
+  if (!value.defined()) return Parameter();
+  const Parameter parameter(value.detach().set_requires_grad());
+  add_parameter(name, parameter);
+  return parameter;
+}
+
+void Module::add_parameter(const std::string& name, const Parameter& shared) {
+  check(!state_->has(name), "module: there is a \"", name, "\" already");
+  state_->entries.push_back({.name = name, .parameter = shared});
+}
+
+Parameter Module::add_buffer(const std::string& name, const Tensor& value) {
+  check(!state_->has(name), "module: there is a \"", name, "\" already");
+  const Parameter buffer(value);
+  state_->entries.push_back({.name = name, .parameter = buffer, .is_buffer = true});
+  return buffer;
+}
+
+void Module::add_module(const std::string& name, const Module& module) {
+  check(!state_->has(name), "module: there is a \"", name, "\" already");
+  state_->modules.emplace_back(name, module);
+}
+
+std::vector<NamedTensor> Module::named_parameters() const {
+  std::vector<NamedTensor> found;
+  std::vector<Parameter> seen;
+  state_->for_each("", [&](const std::string& name, const State::Entry& entry) {
+    const auto is_tied = [&](const Parameter& other) { return other.is_tied_to(entry.parameter); };
+    if (entry.is_buffer || std::any_of(seen.begin(), seen.end(), is_tied)) return;
+    seen.push_back(entry.parameter);
+    found.push_back({name, entry.parameter.get()});
+  });
+  return found;
+}
+
+std::vector<Tensor> Module::parameters() const {
+  std::vector<Tensor> tensors;
+  for (const NamedTensor& parameter : named_parameters()) tensors.push_back(parameter.tensor);
+  return tensors;
+}
+
+std::int64_t Module::parameter_count() const {
+  std::int64_t count = 0;
+  for (const Tensor& tensor : parameters()) count += tensor.element_count();
+  return count;
+}
+
+StateDict Module::state_dict() const {
+  StateDict state;
+  state_->for_each("", [&](const std::string& name, const State::Entry& entry) {
+    state.emplace(name, entry.parameter.get().detach());
+  });
+  return state;
+}
+
+void Module::load_state_dict(const StateDict& values, bool strict) const {
+  const StateDict own = state_dict();
+  for (const auto& [name, tensor] : own) {
+    const auto given = values.find(name);
+    if (given == values.end()) {
+      check(!strict, "load_state_dict: \"", name, "\" is missing, expected ", tensor);
+      continue;
+    }
+    check(given->second.defined(), "load_state_dict: \"", name, "\" is undefined, expected ", tensor);
+    check(given->second.shape() == tensor.shape(), "load_state_dict: \"", name, "\" is ", given->second, ", expected ",
+          tensor);
+    check(is_floating(given->second.dtype()) == is_floating(tensor.dtype()), "load_state_dict: \"", name, "\" is ",
+          given->second, ", expected ", tensor);
+  }
+  for (const auto& [name, tensor] : values) {
+    check(!strict || own.count(name) == 1, "load_state_dict: \"", name, "\" (", tensor, ") is none of the module's");
+  }
+  const NoGradGuard guard;
+  for (const auto& [name, tensor] : own) {
+    const auto given = values.find(name);
+    if (given != values.end()) Tensor(tensor).copy_from(given->second);
+  }
+}
+
+void Module::set_parameter(const std::string& name, const Tensor& value) const {
+  bool found = false;
+  state_->for_each("", [&](const std::string& own, const State::Entry& entry) {
+    if (own != name || entry.is_buffer) return;
+    const Tensor& tensor = entry.parameter.get();
+    check(value.defined() && value.shape() == tensor.shape() && is_floating(value.dtype()), "set_parameter: \"", name,
+          "\" would be ", value, ", expected ", tensor);
+    entry.parameter.set(value);
+    found = true;
+  });
+  check(found, "set_parameter: the module has no parameter \"", name, "\"");
+}
+
+void Module::train(bool on) const {
+  state_->training = on;
+  for (const auto& [name, module] : state_->modules) module.train(on);
+}
+
+bool Module::is_training() const { return state_->training; }
+
+void Module::to(DType dtype) const {
+  check(is_floating(dtype), "to: a module cannot be ", dtype, ", expected a floating dtype");
+  const NoGradGuard guard;
+  state_->for_each("", [&](const std::string&, const State::Entry& entry) {
+    const Tensor& tensor = entry.parameter.get();
+    if (!is_floating(tensor.dtype()) || tensor.dtype() == dtype) return;
+    Tensor converted = tensor.to(dtype);
+    if (tensor.requires_grad()) converted.set_requires_grad();
+    entry.parameter.set(converted);
+  });
+}
+
+void Module::set_requires_grad(bool wanted) const {
+  for (Tensor& tensor : parameters()) tensor.set_requires_grad(wanted);
+}
+
+void Module::zero_grad() const {
+  for (const Tensor& tensor : parameters()) {
+    if (tensor.requires_grad()) tensor.set_grad(Tensor());
+  }
+}
+
+std::vector<std::pair<std::string, Module>> Module::children() const { return state_->modules; }
+
+}  // namespace headway::inline v0

@@ -1,0 +1,259 @@
+// MultiHeadAttention: project, attend, project back.
+#include "headway/multi_head_attention.h"
+
+#include <array>
+
+#include "core/check.h"
+#include "core/tensor_impl.h"
+#include "headway/random.h"
+#include "nn/attention_masks.h"
+#include "nn/initial_values.h"
+#include "ops/attention_heads.h"
+
+namespace headway::inline v0 {
+
+using internal::check;
+using internal::HeadsIn;
+
+namespace {
+
+std::int64_t head_dim_of(const MultiHeadAttentionOptions& options) {
+  check(options.embed_dim > 0 && options.num_heads > 0, "MultiHeadAttention: embed_dim is ", options.embed_dim,
+        " and num_heads is ", options.num_heads, ", expected both above 0");
+  if (options.head_dim) {
+    check(*options.head_dim > 0, "MultiHeadAttention: head_dim is ", *options.head_dim, ", expected more than 0");
+    return *options.head_dim;
+  }
+  check(options.embed_dim % options.num_heads == 0, "MultiHeadAttention: embed_dim is ", options.embed_dim,
+        ", which is not a multiple of num_heads, ", options.num_heads);
+  return options.embed_dim / options.num_heads;
+}
+
+std::int64_t kv_heads_of(const MultiHeadAttentionOptions& options) {
+  const std::int64_t kv_heads = options.num_kv_heads.value_or(options.num_heads);
+  check(kv_heads > 0 && options.num_heads % kv_heads == 0, "MultiHeadAttention: num_heads is ", options.num_heads,
+        ", which is not a multiple of num_kv_heads, ", kv_heads);
+  return kv_heads;
+}
+
+void check_probability(const char* name, double value) {
+  check(value >= 0 && value < 1, "MultiHeadAttention: ", name, " is ", value, ", expected 0 or more and less than 1");
+}
+
+LinearOptions out_proj_options(const MultiHeadAttentionOptions& options, std::int64_t head_dim) {
+  return {.in_features = options.num_heads * head_dim,
+          .out_features = options.embed_dim,
+          .bias = options.bias,
+          .dtype = options.dtype};
+}
+
+// True when both are the same numbers with the same way back for their gradients.
+bool is_same(const Tensor& a, const Tensor& b) {
+  return a.raw_data() == b.raw_data() && a.shape() == b.shape() && a.strides() == b.strides() &&
+         a.dtype() == b.dtype() && TensorImpl::of(a).gradient() == TensorImpl::of(b).gradient();
+}
+
+}  // namespace
+
+MultiHeadAttention::MultiHeadAttention(const MultiHeadAttentionOptions& options)
+    : options_(options),
+      head_dim_(head_dim_of(options)),
+      kv_heads_(kv_heads_of(options)),
+      out_proj_(out_proj_options(options, head_dim_)) {
+  check_probability("dropout", options.dropout);
+  check_probability("projection_dropout", options.projection_dropout);
+  check_probability("output_dropout", options.output_dropout);
+  const std::int64_t query_features = options.num_heads * head_dim_, kv_features = kv_heads_ * head_dim_;
+  const std::int64_t kdim = options.kdim.value_or(options.embed_dim), vdim = options.vdim.value_or(options.embed_dim);
+  check(kdim > 0 && vdim > 0, "MultiHeadAttention: kdim is ", kdim, " and vdim is ", vdim, ", expected both above 0");
+  const std::int64_t all_features = query_features + 2 * kv_features;
+  using internal::xavier_uniform;
+  if (kdim == options.embed_dim && vdim == options.embed_dim) {
+    in_proj_weight_ = add_parameter("in_proj_weight", xavier_uniform({all_features, options.embed_dim}, options.dtype));
+  } else {
+    q_proj_weight_ = add_parameter("q_proj_weight", xavier_uniform({query_features, options.embed_dim}, options.dtype));
+    k_proj_weight_ = add_parameter("k_proj_weight", xavier_uniform({kv_features, kdim}, options.dtype));
+    v_proj_weight_ = add_parameter("v_proj_weight", xavier_uniform({kv_features, vdim}, options.dtype));
+  }
+  if (options.bias) {
+    in_proj_bias_ = add_parameter("in_proj_bias", Tensor::zeros({all_features}, options.dtype));
+    out_proj_.bias().get().detach().fill(0);
+  }
+  if (options.add_bias_kv) {
+    bias_k_ = add_parameter("bias_k", internal::xavier_normal({1, 1, kv_features}, options.dtype));
+    bias_v_ = add_parameter("bias_v", internal::xavier_normal({1, 1, kv_features}, options.dtype));
+  }
+  add_module("out_proj", out_proj_);
+}
+
+// One call: the layer, what came in, and the steps from one to the next.
+struct MultiHeadAttention::Call {
+  const MultiHeadAttention& layer;
+  MultiHeadAttentionInput input;
+  bool batched = true;
+  bool length_first = false;
+  std::int64_t cached = 0;  // tokens in the cache before this call
+
+  // With `batched` set, all three tensors are there and have three dimensions.
+  Call(const MultiHeadAttention& of, const MultiHeadAttentionInput& given) : layer(of), input(given) {
+    check(input.query.defined(), "MultiHeadAttention: query is not given");
+    if (!input.key.defined()) input.key = input.query;
+    if (!input.value.defined()) input.value = input.key;
+    batched = input.query.rank() == 3;
+    length_first = batched && !layer.options_.batch_first;
+    check_tensor("query", input.query, layer.options_.embed_dim);
+    check_tensor("key", input.key, layer.options_.kdim.value_or(layer.options_.embed_dim));
+    check_tensor("value", input.value, layer.options_.vdim.value_or(layer.options_.embed_dim));
+    if (!batched) add_batch();
+    if (!batched && input.key_padding_mask.defined() && input.key_padding_mask.tensor().rank() == 1) {
+      const Tensor padding = input.key_padding_mask.tensor().unsqueeze(0);
+      input.key_padding_mask = input.key_padding_mask.true_keeps() ? Mask::keep(padding) : Mask::drop(padding);
+    }
+    check(batch(input.key) == batch(input.query) && batch(input.value) == batch(input.query),
+          "MultiHeadAttention: query, key and value have batches of ", batch(input.query), ", ", batch(input.key),
+          " and ", batch(input.value), ", expected one");
+    check(length(input.value) == length(input.key), "MultiHeadAttention: key has a length of ", length(input.key),
+          " and value one of ", length(input.value), ", expected one length");
+    cached = input.cache ? input.cache->length() : 0;
+  }
+
+  void check_tensor(const char* name, const Tensor& tensor, std::int64_t features) const {
+    const char* expected = !batched ? "[length, " : (length_first ? "[length, batch, " : "[batch, length, ");
+    check(tensor.rank() == (batched ? 3 : 2) && tensor.size(-1) == features, "MultiHeadAttention: ", name, " is ",
+          tensor, ", expected ", expected, features, "]");
+  }
+
+  // A batch of one; tensors that were the same still are.
+  void add_batch() {
+    const bool same_key = is_same(input.key, input.query), same_value = is_same(input.value, input.key);
+    input.query = input.query.unsqueeze(0);
+    input.key = same_key ? input.query : input.key.unsqueeze(0);
+    input.value = same_value ? input.key : input.value.unsqueeze(0);
+  }
+
+  std::int64_t batch(const Tensor& tensor) const { return tensor.size(length_first ? 1 : 0); }
+  std::int64_t length(const Tensor& tensor) const { return tensor.size(length_first ? 0 : 1); }
+  bool reads_static_cache() const { return input.cache && input.cache_is_static && cached > 0; }
+
+  // A projection with its dropout.
+  Tensor project(const Tensor& x, const Tensor& weight, const Tensor& bias) const {
+    const Tensor projected = linear(x, weight, bias);
+    const double probability = layer.options_.projection_dropout;
+    if (probability == 0 || !layer.is_training()) return projected;
+    return dropout(projected, probability, next_random_seed());
+  }
+
+  // Where queries, keys and values lie after as few products as their sources allow.
+  std::array<HeadsIn, 3> project_all() const {
+    const std::int64_t q = layer.options_.num_heads * layer.head_dim_, kv = layer.kv_heads_ * layer.head_dim_;
+    const auto heads = [&](const Tensor& source, std::int64_t first, std::int64_t count) {
+      return HeadsIn{source, first, count, layer.head_dim_, length_first};
+    };
+    const std::int64_t query_heads = layer.options_.num_heads, kv_heads = layer.kv_heads_;
+    const Tensor& bias = layer.in_proj_bias_.get();
+    if (!layer.in_proj_weight_.defined()) {
+      const std::vector<Tensor> biases = bias.defined() ? split(bias, {q, kv, kv}) : std::vector<Tensor>(3);
+      const Tensor queries = project(input.query, layer.q_proj_weight_.get(), biases[0]);
+      if (reads_static_cache()) return {heads(queries, 0, query_heads), {}, {}};
+      return {heads(queries, 0, query_heads),
+              heads(project(input.key, layer.k_proj_weight_.get(), biases[1]), 0, kv_heads),
+              heads(project(input.value, layer.v_proj_weight_.get(), biases[2]), 0, kv_heads)};
+    }
+    const Tensor& weight = layer.in_proj_weight_.get();
+    const bool one_key_value = is_same(input.key, input.value);
+    if (one_key_value && is_same(input.query, input.key) && !reads_static_cache()) {
+      const Tensor all = project(input.query, weight, bias);
+      return {heads(all, 0, query_heads), heads(all, q, kv_heads), heads(all, q + kv, kv_heads)};
+    }
+    const std::vector<std::int64_t> sizes =
+        one_key_value ? std::vector<std::int64_t>{q, 2 * kv} : std::vector<std::int64_t>{q, kv, kv};
+    const std::vector<Tensor> weights = split(weight, sizes);
+    const std::vector<Tensor> biases = bias.defined() ? split(bias, sizes) : std::vector<Tensor>(sizes.size());
+    const Tensor queries = project(input.query, weights[0], biases[0]);
+    if (reads_static_cache()) return {heads(queries, 0, query_heads), {}, {}};
+    const Tensor keys = project(input.key, weights[1], biases[1]);
+    if (one_key_value) return {heads(queries, 0, query_heads), heads(keys, 0, kv_heads), heads(keys, kv, kv_heads)};
+    return {heads(queries, 0, query_heads), heads(keys, 0, kv_heads),
+            heads(project(input.value, weights[2], biases[2]), 0, kv_heads)};
+  }
+
+  // Appends learned and zero keys or values to [batch, kv_heads, length, head_dim].
+  Tensor with_extra_keys(const Tensor& tensor, const Parameter& learned) const {
+    std::vector<Tensor> parts = {tensor};
+    const Shape one = {tensor.size(0), tensor.size(1), 1, tensor.size(3)};
+    if (learned.defined()) {
+      parts.push_back(learned.get().view({1, layer.kv_heads_, 1, layer.head_dim_}).expand(one));
+    }
+    if (layer.options_.add_zero_attn) parts.push_back(Tensor::zeros(one, tensor.dtype()));
+    return parts.size() == 1 ? tensor : concat(parts, 2);
+  }
+
+  // Queries, keys and values as tensors of their own: rotated, cached, extended.
+  std::array<Tensor, 3> separate(const std::array<HeadsIn, 3>& heads) const {
+    Tensor query = heads[0].view(heads[0].source);
+    std::pair<Tensor, Tensor> key_value;
+    if (!reads_static_cache()) {
+      key_value = {heads[1].view(heads[1].source), heads[2].view(heads[2].source)};
+    }
+    const bool self_cache = input.cache && !input.cache_is_static;
+    if (layer.options_.rotary) {
+      RotaryOptions options = *layer.options_.rotary;
+      options.offset += self_cache ? cached : 0;
+      query = rotary(query, options);
+      if (key_value.first.defined()) key_value.first = rotary(key_value.first, options);
+    }
+    if (reads_static_cache()) {
+      key_value = {input.cache->keys(), input.cache->values()};
+    } else if (input.cache) {
+      key_value = input.cache->append(key_value.first, key_value.second);
+    }
+    return {query, with_extra_keys(key_value.first, layer.bias_k_), with_extra_keys(key_value.second, layer.bias_v_)};
+  }
+
+  AttentionOptions attention_options(std::int64_t key_length, std::int64_t extra_keys) const {
+    AttentionOptions options;
+    internal::set_masks(
+        {.padding = input.key_padding_mask, .mask = input.mask, .bias = input.bias, .causal = input.causal},
+        {.batch = batch(input.query),
+         .heads = layer.options_.num_heads,
+         .query_length = length(input.query),
+         .key_length = key_length,
+         .extra_keys = extra_keys,
+         .query_offset = input.cache && !input.cache_is_static ? cached : 0},
+        options);
+    if (layer.options_.dropout > 0 && layer.is_training()) {
+      options.dropout = layer.options_.dropout;
+      options.seed = next_random_seed();
+    }
+    if (input.need_weights) options.weights = input.average_weights ? Weights::mean : Weights::per_head;
+    return options;
+  }
+
+  AttentionResult attend() const {
+    const std::array<HeadsIn, 3> heads = project_all();
+    const std::int64_t extra_keys = (layer.bias_k_.defined() ? 1 : 0) + (layer.options_.add_zero_attn ? 1 : 0);
+    if (!input.cache && !layer.options_.rotary && extra_keys == 0) {
+      return internal::attention_of_heads(heads[0], heads[1], heads[2], attention_options(length(input.key), 0));
+    }
+    const auto [query, key, value] = separate(heads);
+    return attention(query, key, value, attention_options(key.size(2) - extra_keys, extra_keys));
+  }
+
+  MultiHeadAttentionResult run() const {
+    const AttentionResult attended = attend();
+    // [batch, heads, length, head_dim] -> [batch, length, features], or length first.
+    const Tensor rows = length_first ? attended.output.permute({2, 0, 1, 3}) : attended.output.transpose(1, 2);
+    Tensor output = layer.out_proj_.forward(rows.reshape({rows.size(0), rows.size(1), rows.size(2) * rows.size(3)}));
+    if (layer.options_.output_dropout > 0 && layer.is_training()) {
+      output = dropout(output, layer.options_.output_dropout, next_random_seed());
+    }
+    if (batched) return {output, attended.weights};
+    return {output.squeeze(0), attended.weights.defined() ? attended.weights.squeeze(0) : Tensor()};
+  }
+};
+
+MultiHeadAttentionResult MultiHeadAttention::forward(const MultiHeadAttentionInput& input) const {
+  return Call(*this, input).run();
+}
+
+}  // namespace headway::inline v0

@@ -1,0 +1,31 @@
+#include "core/check.h"
+#include "headway/layers.h"
+
+namespace headway::inline v0 {
+
+LayerNorm::LayerNorm(const LayerNormOptions& options) : options_(options) {
+  internal::check(options.features > 0, "LayerNorm: features is ", options.features, ", expected more than 0");
+  if (options.affine) {
+    weight_ = add_parameter("weight", Tensor::full({options.features}, 1.0, options.dtype));
+    if (options.bias) bias_ = add_parameter("bias", Tensor::zeros({options.features}, options.dtype));
+  }
+}
+
+Tensor LayerNorm::forward(const Tensor& x) const {
+  internal::check(x.rank() > 0 && x.size(-1) == options_.features, "LayerNorm: x is ", x, ", expected a last size of ",
+                  options_.features);
+  return layer_norm(x, weight_.get(), bias_.get(), options_.epsilon);
+}
+
+RmsNorm::RmsNorm(const RmsNormOptions& options) : options_(options) {
+  internal::check(options.features > 0, "RmsNorm: features is ", options.features, ", expected more than 0");
+  if (options.affine) weight_ = add_parameter("weight", Tensor::full({options.features}, 1.0, options.dtype));
+}
+
+Tensor RmsNorm::forward(const Tensor& x) const {
+  internal::check(x.rank() > 0 && x.size(-1) == options_.features, "RmsNorm: x is ", x, ", expected a last size of ",
+                  options_.features);
+  return rms_norm(x, weight_.get(), options_.epsilon);
+}
+
+}  // namespace headway::inline v0

@@ -1,0 +1,45 @@
+#include "core/check.h"
+#include "headway/layers.h"
+#include "nn/initial_values.h"
+
+namespace headway::inline v0 {
+namespace {
+
+// Rows offset .. offset + length of a table, for x [batch, length, features] or [length, features].
+Tensor rows_for(const char* name, const Tensor& table, const Tensor& x, std::int64_t offset) {
+  internal::check(x.rank() >= 2 && x.size(-1) == table.size(1), name, ": x is ", x, ", expected [batch, length, ",
+                  table.size(1), "]");
+  internal::check(offset >= 0 && offset <= table.size(0) && x.size(-2) <= table.size(0) - offset, name, ": positions ",
+                  offset, " to ", offset + x.size(-2), " are asked for, and max_length is ", table.size(0));
+  return table.slice(0, offset, offset + x.size(-2));
+}
+
+void check_options(const char* name, const PositionsOptions& options) {
+  internal::check(options.max_length > 0 && options.features > 0, name, ": max_length is ", options.max_length,
+                  " and features is ", options.features, ", expected both above 0");
+}
+
+}  // namespace
+
+SinusoidalPositions::SinusoidalPositions(const PositionsOptions& options)
+    : options_(options), dropout_(options.dropout) {
+  check_options("SinusoidalPositions", options);
+  table_ = sinusoidal_positions(options.max_length, options.features, options.layout, options.dtype);
+  add_module("dropout", dropout_);
+}
+
+Tensor SinusoidalPositions::forward(const Tensor& x, std::int64_t offset) const {
+  return dropout_.forward(add(x, rows_for("SinusoidalPositions", table_, x, offset).to(x.dtype())));
+}
+
+LearnedPositions::LearnedPositions(const PositionsOptions& options) : options_(options), dropout_(options.dropout) {
+  check_options("LearnedPositions", options);
+  weight_ = add_parameter("weight", internal::normal({options.max_length, options.features}, options.dtype));
+  add_module("dropout", dropout_);
+}
+
+Tensor LearnedPositions::forward(const Tensor& x, std::int64_t offset) const {
+  return dropout_.forward(add(x, rows_for("LearnedPositions", weight_.get(), x, offset)));
+}
+
+}  // namespace headway::inline v0

@@ -1,0 +1,131 @@
+// One layer of the encoder and one of the decoder.
+#include "headway/transformer.h"
+
+namespace headway::inline v0 {
+namespace {
+
+MultiHeadAttentionOptions attention_options(const TransformerLayerOptions& options) {
+  return {.embed_dim = options.d_model,
+          .num_heads = options.nhead,
+          .bias = options.bias,
+          .dropout = options.dropout,
+          .batch_first = options.batch_first,
+          .dtype = options.dtype};
+}
+
+LinearOptions first_linear(const TransformerLayerOptions& options) {
+  return {.in_features = options.d_model,
+          .out_features = options.dim_feedforward,
+          .bias = options.bias,
+          .activation = options.activation,
+          .dtype = options.dtype};
+}
+
+LinearOptions second_linear(const TransformerLayerOptions& options) {
+  return {.in_features = options.dim_feedforward,
+          .out_features = options.d_model,
+          .bias = options.bias,
+          .dtype = options.dtype};
+}
+
+LayerNormOptions norm(const TransformerLayerOptions& options) {
+  return {.features = options.d_model, .epsilon = options.layer_norm_eps, .bias = options.bias, .dtype = options.dtype};
+}
+
+}  // namespace
+
+TransformerEncoderLayer::TransformerEncoderLayer(const TransformerLayerOptions& options)
+    : options_(options),
+      self_attn_(attention_options(options)),
+      linear1_(first_linear(options)),
+      linear2_(second_linear(options)),
+      norm1_(norm(options)),
+      norm2_(norm(options)),
+      dropout_(options.dropout) {
+  add_module("self_attn", self_attn_);
+  add_module("linear1", linear1_);
+  add_module("linear2", linear2_);
+  add_module("norm1", norm1_);
+  add_module("norm2", norm2_);
+  add_module("dropout", dropout_);
+}
+
+Tensor TransformerEncoderLayer::forward(const EncoderInput& input) const {
+  const auto attend = [&](const Tensor& x) {
+    auto [output, weights] = self_attn_.forward({.query = x,
+                                                 .causal = input.causal,
+                                                 .key_padding_mask = input.padding_mask,
+                                                 .mask = input.mask,
+                                                 .need_weights = input.weights != nullptr});
+    if (input.weights) input.weights->push_back(weights);
+    return output;
+  };
+  const auto feed_forward = [&](const Tensor& x) { return linear2_.forward(dropout_.forward(linear1_.forward(x))); };
+  Tensor x = input.source;
+  if (options_.norm_first) {
+    x = dropout_.add_to(x, attend(norm1_.forward(x)));
+    return dropout_.add_to(x, feed_forward(norm2_.forward(x)));
+  }
+  x = norm1_.forward(dropout_.add_to(x, attend(x)));
+  return norm2_.forward(dropout_.add_to(x, feed_forward(x)));
+}
+
+TransformerDecoderLayer::TransformerDecoderLayer(const TransformerLayerOptions& options)
+    : options_(options),
+      self_attn_(attention_options(options)),
+      multihead_attn_(attention_options(options)),
+      linear1_(first_linear(options)),
+      linear2_(second_linear(options)),
+      norm1_(norm(options)),
+      norm2_(norm(options)),
+      norm3_(norm(options)),
+      dropout_(options.dropout) {
+  add_module("self_attn", self_attn_);
+  add_module("multihead_attn", multihead_attn_);
+  add_module("linear1", linear1_);
+  add_module("linear2", linear2_);
+  add_module("norm1", norm1_);
+  add_module("norm2", norm2_);
+  add_module("norm3", norm3_);
+  add_module("dropout", dropout_);
+}
+
+Tensor TransformerDecoderLayer::forward(const DecoderInput& input) const { return forward(input, nullptr, nullptr); }
+
+Tensor TransformerDecoderLayer::forward(const DecoderInput& input, KeyValueCache* self_cache,
+                                        KeyValueCache* memory_cache) const {
+  const auto attend_self = [&](const Tensor& x) {
+    auto [output, weights] = self_attn_.forward({.query = x,
+                                                 .causal = input.target_causal,
+                                                 .key_padding_mask = input.target_padding_mask,
+                                                 .mask = input.target_mask,
+                                                 .need_weights = input.self_weights != nullptr,
+                                                 .cache = self_cache});
+    if (input.self_weights) input.self_weights->push_back(weights);
+    return output;
+  };
+  const auto attend_memory = [&](const Tensor& x) {
+    auto [output, weights] = multihead_attn_.forward({.query = x,
+                                                      .key = input.memory,
+                                                      .value = input.memory,
+                                                      .key_padding_mask = input.memory_padding_mask,
+                                                      .mask = input.memory_mask,
+                                                      .need_weights = input.memory_weights != nullptr,
+                                                      .cache = memory_cache,
+                                                      .cache_is_static = memory_cache != nullptr});
+    if (input.memory_weights) input.memory_weights->push_back(weights);
+    return output;
+  };
+  const auto feed_forward = [&](const Tensor& x) { return linear2_.forward(dropout_.forward(linear1_.forward(x))); };
+  Tensor x = input.target;
+  if (options_.norm_first) {
+    x = dropout_.add_to(x, attend_self(norm1_.forward(x)));
+    x = dropout_.add_to(x, attend_memory(norm2_.forward(x)));
+    return dropout_.add_to(x, feed_forward(norm3_.forward(x)));
+  }
+  x = norm1_.forward(dropout_.add_to(x, attend_self(x)));
+  x = norm2_.forward(dropout_.add_to(x, attend_memory(x)));
+  return norm3_.forward(dropout_.add_to(x, feed_forward(x)));
+}
+
+}  // namespace headway::inline v0

@@ -1,0 +1,114 @@
+// Shapes, memory and sums for elementwise operations.
+#include "ops/elementwise.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/check.h"
+
+namespace headway::inline v0::internal {
+namespace {
+
+// Shorter rows than these are repeated in memory first: the loops want vectors.
+constexpr std::int64_t kShortestRow = 32;
+
+// Whether `shape` without leading ones is the end of `whole`, so that a dense tensor of it repeats over the rows.
+bool is_row_of(const Shape& shape, const Shape& whole) {
+  int leading = 0;
+  while (leading < shape.rank() && shape[leading] == 1) ++leading;
+  if (shape.rank() - leading > whole.rank()) return false;
+  for (int dim = -1; dim >= leading - shape.rank(); --dim) {
+    if (shape[dim] != whole[dim]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void check_floating(const char* function, const char* argument, const Tensor& x) {
+  check(x.defined(), function, ": ", argument, " is undefined, expected a tensor");
+  check(is_floating(x.dtype()), function, ": ", argument, " is ", x, ", expected a floating dtype");
+}
+
+Tensor dense(const Tensor& x) { return x.is_contiguous() ? x : x.detach().contiguous(); }
+
+Tensor take_dense(Tensor& d_output) {
+  Tensor taken = std::exchange(d_output, Tensor());
+  if (!taken.is_contiguous()) taken = taken.contiguous();
+  return taken;
+}
+
+Tensor reuse(const Tensor& gradient) {
+  return is_sole_owner(gradient) ? gradient : Tensor::empty(gradient.shape(), gradient.dtype());
+}
+
+Shape broadcast_shape(const char* function, const Tensor& a, const Tensor& b) {
+  check_floating(function, "a", a);
+  check_floating(function, "b", b);
+  check(a.dtype() == b.dtype(), function, ": a is ", a, " and b is ", b, ", expected one dtype");
+  const int rank = std::max(a.rank(), b.rank());
+  Shape shape = Shape::filled(rank, 1);
+  for (int dim = 1; dim <= rank; ++dim) {
+    const std::int64_t from_a = dim <= a.rank() ? a.shape()[-dim] : 1;
+    const std::int64_t from_b = dim <= b.rank() ? b.shape()[-dim] : 1;
+    check(from_a == from_b || from_a == 1 || from_b == 1, function, ": a is ", a, " and b is ", b,
+          ", whose shapes do not broadcast");
+    shape[-dim] = from_a == 1 ? from_b : from_a;
+  }
+  return shape;
+}
+
+void combine(Binary operation, const Tensor& a, const Tensor& b, const Tensor& result) {
+  const Shape& shape = result.shape();
+  const std::int64_t count = result.element_count();
+  if (count == 0) return;
+  const auto repeats = [&](const Tensor& x, const Tensor& other) {
+    return x.element_count() < count && x.element_count() >= kShortestRow && other.element_count() == count &&
+           is_row_of(x.shape(), shape);
+  };
+  const bool a_repeats = repeats(a, b), b_repeats = repeats(b, a);
+  // Operands in row-major order: whole ones, and at most one row that repeats.
+  const auto operand = [&](const Tensor& x, bool is_row) {
+    if (is_row || x.element_count() == count) return dense(x);
+    return x.detach().expand(shape).contiguous();
+  };
+  const Tensor whole_a = operand(a, a_repeats), whole_b = operand(b, b_repeats);
+  BinaryTask task;
+  task.operation = operation;
+  task.dtype = result.dtype();
+  task.columns = a_repeats ? a.element_count() : b_repeats ? b.element_count() : count;
+  task.rows = count / task.columns;
+  task.a = bytes_of(whole_a);
+  task.a_row_stride = a_repeats ? 0 : task.columns;
+  task.b = bytes_of(whole_b);
+  task.b_row_stride = b_repeats ? 0 : task.columns;
+  task.result = bytes_of(result);
+  cpu::binary(task);
+}
+
+Tensor broadcast_sum(const Tensor& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  Tensor sums = Tensor::empty(shape, x.dtype());
+  const std::int64_t columns = sums.element_count();
+  if (!x.is_contiguous() || columns < kShortestRow || !is_row_of(shape, x.shape())) {
+    return sum_to(x, shape);
+  }
+  cpu::column_sums({.dtype = x.dtype(),
+                    .rows = x.element_count() / columns,
+                    .columns = columns,
+                    .x = bytes_of(x),
+                    .sums = bytes_of(sums),
+                    .sums_dtype = x.dtype()});
+  return sums;
+}
+
+void scale_into(const Tensor& x, double factor, const Tensor& result) {
+  const Tensor whole = dense(x);
+  cpu::scale({.dtype = x.dtype(),
+              .count = x.element_count(),
+              .x = bytes_of(whole),
+              .result = bytes_of(result),
+              .factor = factor});
+}
+
+}  // namespace headway::inline v0::internal

@@ -1,0 +1,39 @@
+// What elementwise operations and their gradients share.
+#pragma once
+
+#include <cstddef>
+
+#include "core/autograd.h"
+#include "cpu/pointwise.h"
+#include "headway/tensor.h"
+
+namespace headway::inline v0::internal {
+
+// Throws unless x is a floating tensor.
+void check_floating(const char* function, const char* argument, const Tensor& x);
+
+// The tensor with its elements in row-major order; a copy is not recorded.
+Tensor dense(const Tensor& x);
+
+// A gradient taken out of a BackwardCall, with its elements in row-major order.
+Tensor take_dense(Tensor& d_output);
+
+// Memory for something of a gradient's shape and dtype: its own where nobody else sees it. Both dense.
+Tensor reuse(const Tensor& gradient);
+
+inline std::byte* bytes_of(const Tensor& tensor) { return static_cast<std::byte*>(tensor.raw_data()); }
+
+// The shape to which a and b broadcast; throws where they do not, or where they are not of one floating dtype.
+Shape broadcast_shape(const char* function, const Tensor& a, const Tensor& b);
+
+// result = a op b without a record. The result is dense, has the shape to which a and b broadcast, and may be the
+// memory of one of them that has this shape too.
+void combine(Binary operation, const Tensor& a, const Tensor& b, const Tensor& result);
+
+// sum_to(), with a faster way for sums over leading dimensions. x itself where its shape is wanted.
+Tensor broadcast_sum(const Tensor& x, const Shape& shape);
+
+// x * factor into `result` (dense, of the same shape and dtype; may be x), without a record.
+void scale_into(const Tensor& x, double factor, const Tensor& result);
+
+}  // namespace headway::inline v0::internal

@@ -1,0 +1,69 @@
+// What the operations over rows have in common.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "core/autograd.h"
+#include "core/check.h"
+
+namespace headway::inline v0::internal {
+
+// The tensor without its record, its elements one after the other.
+inline Tensor dense(const Tensor& tensor) {
+  return tensor.defined() && !tensor.is_contiguous() ? tensor.detach().contiguous() : tensor;
+}
+
+// What sums over rows of a dtype are kept in.
+inline DType statistics_dtype(DType dtype) { return dtype == DType::float64 ? DType::float64 : DType::float32; }
+
+// The gradient of the only output, dense and taken from the call, so that is_sole_owner() can be true of it.
+inline Tensor take_d_output(BackwardCall& call) {
+  Tensor d_output = std::move(call.d_outputs[0]);
+  return d_output.is_contiguous() ? std::move(d_output) : d_output.contiguous();
+}
+
+// Where a gradient goes that overwrites d_output element by element: its own memory where nobody else sees it.
+inline Tensor over(const Tensor& d_output) {
+  return is_sole_owner(d_output) ? d_output : Tensor::empty(d_output.shape(), d_output.dtype());
+}
+
+// The indices of an element from its place in row-major order.
+inline Shape indices_of(std::int64_t place, const Shape& shape) {
+  Shape indices = shape;
+  for (int dim = shape.rank() - 1; dim >= 0; --dim) {
+    indices[dim] = place % shape[dim];
+    place /= shape[dim];
+  }
+  return indices;
+}
+
+// All elements of an int32 or int64 tensor in row-major order.
+inline std::vector<std::int64_t> read_integers(const char* function, const char* name, const Tensor& tensor) {
+  check(tensor.defined(), function, ": ", name, " is not given, expected a tensor of int32 or int64");
+  check(tensor.dtype() == DType::int32 || tensor.dtype() == DType::int64, function, ": ", name, " is ", tensor,
+        ", expected int32 or int64");
+  const Tensor values = tensor.contiguous();
+  const std::int64_t count = values.element_count();
+  if (tensor.dtype() == DType::int64) {
+    return {values.data<std::int64_t>(), values.data<std::int64_t>() + count};
+  }
+  return {values.data<std::int32_t>(), values.data<std::int32_t>() + count};
+}
+
+// Checks a floating tensor with at least one dimension.
+inline void check_rows(const char* function, const char* name, const Tensor& tensor) {
+  check(tensor.defined(), function, ": ", name, " is not given, expected a floating tensor");
+  check(is_floating(tensor.dtype()), function, ": ", name, " is ", tensor, ", expected a floating dtype");
+  check(tensor.rank() >= 1, function, ": ", name, " is ", tensor, ", expected at least one dimension");
+}
+
+// Checks a parameter of the last dimension; undefined ones pass.
+inline void check_feature_parameter(const char* function, const char* name, const Tensor& parameter, const Tensor& x) {
+  if (!parameter.defined()) return;
+  check(parameter.rank() == 1 && parameter.size(0) == x.size(-1) && parameter.dtype() == x.dtype(), function, ": ",
+        name, " is ", parameter, ", expected ", x.dtype(), "[", x.size(-1), "] for x ", x);
+}
+
+}  // namespace headway::inline v0::internal

@@ -1,0 +1,37 @@
+// The directory of a run's checkpoints.
+#pragma once
+
+#include <filesystem>
+
+#include "headway/training.h"
+
+namespace headway::inline v0::internal {
+
+// A directory that this run has for itself, as long as the object lives. The system lets go of it when the process
+// dies, however it dies.
+class DirectoryLock {
+ public:
+  // Makes the directory where there is none; throws where another run holds it.
+  explicit DirectoryLock(const std::filesystem::path& directory);
+  ~DirectoryLock();
+  DirectoryLock(const DirectoryLock&) = delete;
+  DirectoryLock& operator=(const DirectoryLock&) = delete;
+
+ private:
+  int file_ = -1;
+};
+
+// Removes what runs that were killed while they wrote a checkpoint left behind. Only for whoever holds the lock.
+void remove_stray_files(const std::filesystem::path& directory);
+
+// The steps of all checkpoints in a directory, ascending, whole or not.
+std::vector<std::int64_t> checkpoint_steps(const std::filesystem::path& directory);
+
+// directory/step-00001000.safetensors
+std::filesystem::path checkpoint_path(const std::filesystem::path& directory, std::int64_t step);
+
+// Throws unless the names, shapes and dtypes of a checkpoint are those that `expected` has; `what` is "module" or
+// "optimizer".
+void check_fits(const StateDict& values, const StateDict& expected, const char* what, std::int64_t step);
+
+}  // namespace headway::inline v0::internal

@@ -1,0 +1,22 @@
+// What the training loop shares with gradient_norms().
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headway/module.h"
+
+namespace headway::inline v0::internal {
+
+// The layer that a parameter belongs to: its name up to the first number, as "encoder.layers.0" of
+// "encoder.layers.0.linear1.weight"; without a number up to the last dot; without a dot all of it.
+std::string layer_of(std::string_view parameter);
+
+// The layers of all parameters, each once, in order.
+std::vector<std::string> layers_of(const std::vector<NamedTensor>& parameters);
+
+// What gradients of this joint norm are multiplied by; torch's formula.
+double clipping_factor(double norm, double max_norm);
+
+}  // namespace headway::inline v0::internal

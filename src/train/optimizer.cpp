@@ -1,0 +1,285 @@
+// Optimizers: what they keep about parameters, and one step over all of them.
+#include "headway/optimizer.h"
+
+#include <cmath>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "core/check.h"
+#include "core/tensor_impl.h"
+#include "cpu/optimizer.h"
+#include "headway/autograd.h"
+
+namespace headway::inline v0 {
+namespace internal {
+namespace {
+
+using Spans = std::span<const cpu::ParameterSpan>;
+
+// What a parameter needs besides its value and its gradient.
+struct Slot {
+  Tensor parameter;
+  std::vector<Tensor> moments;  // shaped as the parameter, in the order of the moments' names
+  Tensor steps;                 // int64, one element: how often the parameter was changed
+};
+
+// What a step of a group depends on besides its parameters.
+struct GroupStep {
+  double learning_rate = 0.0;
+  double weight_decay = 0.0;
+  double gradient_factor = 1.0;
+};
+
+struct Group {
+  std::vector<Slot> slots;
+  double weight_decay = 0.0;
+  double learning_rate_factor = 1.0;
+};
+
+// How one kind of optimizer differs from another.
+struct Rule {
+  const char* name = "";                  // as errors say it
+  std::vector<const char*> moments = {};  // torch's names
+  double learning_rate = 0.0;             // at first
+  double weight_decay = 0.0;              // of groups that name none
+  std::function<void(Spans, const GroupStep&)> step = {};
+};
+
+Tensor count_tensor() { return Tensor::zeros({}, DType::int64); }
+
+std::int64_t& count_of(const Tensor& tensor) { return *tensor.data<std::int64_t>(); }
+
+void check_not_negative(const char* optimizer, const char* what, double value) {
+  check(std::isfinite(value) && value >= 0.0, optimizer, ": ", what, " is ", value, ", expected 0 or more");
+}
+
+// Refuses what cannot be trained, and what would be trained twice.
+class ParameterCheck {
+ public:
+  explicit ParameterCheck(const char* optimizer) : optimizer_(optimizer) {}
+
+  void operator()(const NamedTensor& parameter) {
+    const auto& [name, tensor] = parameter;
+    check(tensor.defined(), optimizer_, ": parameter \"", name, "\" is undefined");
+    check(tensor.is_leaf(), optimizer_, ": parameter \"", name, "\" (", tensor,
+          ") is the result of an operation, expected a leaf");
+    check(tensor.requires_grad(), optimizer_, ": parameter \"", name, "\" (", tensor, ") does not require a gradient");
+    check(tensor.is_contiguous(), optimizer_, ": parameter \"", name, "\" (", tensor, ") has strides ",
+          tensor.strides(), ", expected dense memory");
+    check(names_.insert(name).second, optimizer_, ": there are two parameters named \"", name, "\"");
+    check(tensors_.insert(&TensorImpl::of(tensor)).second, optimizer_, ": parameter \"", name, "\" comes twice");
+  }
+
+ private:
+  const char* optimizer_;
+  std::set<std::string> names_;
+  std::set<const TensorImpl*> tensors_;
+};
+
+Slot make_slot(const Tensor& parameter, std::size_t moment_count) {
+  const DType dtype = parameter.dtype() == DType::float64 ? DType::float64 : DType::float32;
+  Slot slot{.parameter = parameter, .moments = {}, .steps = count_tensor()};
+  for (std::size_t i = 0; i < moment_count; ++i) slot.moments.push_back(Tensor::zeros(parameter.shape(), dtype));
+  return slot;
+}
+
+// The parameters of a module that want gradients.
+std::vector<ParameterGroup> trainable_of(const Module& module) {
+  ParameterGroup group;
+  for (NamedTensor& parameter : module.named_parameters()) {
+    if (parameter.tensor.requires_grad()) group.parameters.push_back(std::move(parameter));
+  }
+  return {std::move(group)};
+}
+
+}  // namespace
+}  // namespace internal
+
+struct Optimizer::State {
+  State(std::vector<ParameterGroup> given, internal::Rule how);
+
+  internal::Rule rule;
+  double learning_rate = 0.0;
+  Tensor steps = internal::count_tensor();
+  std::vector<internal::Group> groups;
+  std::vector<NamedTensor> parameters;  // of all groups, in order
+};
+
+Optimizer::State::State(std::vector<ParameterGroup> given, internal::Rule how)
+    : rule(std::move(how)), learning_rate(rule.learning_rate) {
+  internal::check_not_negative(rule.name, "learning_rate", rule.learning_rate);
+  internal::check_not_negative(rule.name, "weight_decay", rule.weight_decay);
+  internal::ParameterCheck check_parameter(rule.name);
+  for (ParameterGroup& from : given) {
+    internal::Group& group = groups.emplace_back();
+    group.weight_decay = from.weight_decay.value_or(rule.weight_decay);
+    group.learning_rate_factor = from.learning_rate_factor;
+    internal::check_not_negative(rule.name, "weight_decay of a group", group.weight_decay);
+    internal::check_not_negative(rule.name, "learning_rate_factor of a group", group.learning_rate_factor);
+    for (NamedTensor& parameter : from.parameters) {
+      check_parameter(parameter);
+      group.slots.push_back(internal::make_slot(parameter.tensor, rule.moments.size()));
+      parameters.push_back(std::move(parameter));
+    }
+  }
+  internal::check(!parameters.empty(), rule.name, ": there is no parameter that requires a gradient");
+}
+
+// ---- Optimizer ----
+
+Optimizer::Optimizer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Optimizer::~Optimizer() = default;
+
+void Optimizer::step(double gradient_factor) {
+  internal::check(std::isfinite(gradient_factor), state_->rule.name, ": gradient_factor is ", gradient_factor,
+                  ", expected a finite number");
+  const NoGradGuard guard;
+  for (internal::Group& group : state_->groups) {
+    std::vector<internal::cpu::ParameterSpan> spans;
+    std::vector<Tensor> gradients;  // as long as the spans point at them
+    for (internal::Slot& slot : group.slots) {
+      const Tensor gradient = slot.parameter.grad();
+      if (!gradient.defined()) continue;
+      gradients.push_back(gradient.contiguous());
+      const auto moment = [&slot](std::size_t i) {
+        return i < slot.moments.size() ? slot.moments[i].raw_data() : nullptr;
+      };
+      spans.push_back({.value = slot.parameter.raw_data(),
+                       .gradient = gradients.back().raw_data(),
+                       .first = moment(0),
+                       .second = moment(1),
+                       .largest = moment(2),
+                       .count = slot.parameter.element_count(),
+                       .step = ++internal::count_of(slot.steps),
+                       .dtype = slot.parameter.dtype()});
+      internal::bump_version(slot.parameter);
+    }
+    state_->rule.step(spans, {.learning_rate = state_->learning_rate * group.learning_rate_factor,
+                              .weight_decay = group.weight_decay,
+                              .gradient_factor = gradient_factor});
+  }
+  ++internal::count_of(state_->steps);
+}
+
+void Optimizer::zero_grad() const {
+  for (const NamedTensor& parameter : state_->parameters) {
+    if (parameter.tensor.requires_grad()) parameter.tensor.set_grad(Tensor());
+  }
+}
+
+double Optimizer::learning_rate() const { return state_->learning_rate; }
+
+void Optimizer::set_learning_rate(double rate) {
+  internal::check_not_negative(state_->rule.name, "learning_rate", rate);
+  state_->learning_rate = rate;
+}
+
+std::int64_t Optimizer::steps() const { return internal::count_of(state_->steps); }
+
+const std::vector<NamedTensor>& Optimizer::parameters() const { return state_->parameters; }
+
+StateDict Optimizer::state_dict() const {
+  StateDict state;
+  auto parameter = state_->parameters.begin();
+  for (const internal::Group& group : state_->groups) {
+    for (const internal::Slot& slot : group.slots) {
+      const std::string prefix = (parameter++)->name + ".";
+      for (std::size_t i = 0; i < slot.moments.size(); ++i) {
+        state.emplace(prefix + state_->rule.moments[i], slot.moments[i]);
+      }
+      state.emplace(prefix + "step", slot.steps);
+    }
+  }
+  state.emplace("steps", state_->steps);
+  return state;
+}
+
+void Optimizer::load_state_dict(const StateDict& values) {
+  using internal::check;
+  const char* name = state_->rule.name;
+  const StateDict own = state_dict();
+  for (const auto& [key, tensor] : own) {
+    const auto given = values.find(key);
+    check(given != values.end(), name, ": load_state_dict: \"", key, "\" is missing, expected ", tensor);
+    const Tensor& value = given->second;
+    check(
+        value.defined() && value.shape() == tensor.shape() && is_floating(value.dtype()) == is_floating(tensor.dtype()),
+        name, ": load_state_dict: \"", key, "\" is ", value.defined() ? value.describe() : std::string("undefined"),
+        ", expected ", tensor);
+    check(is_floating(tensor.dtype()) || value.item() >= 0.0, name, ": load_state_dict: \"", key, "\" is ",
+          value.element_count() == 1 ? value.item() : 0.0, ", expected 0 or more");
+  }
+  for (const auto& [key, tensor] : values) {
+    check(own.contains(key), name, ": load_state_dict: \"", key, "\" is none of the optimizer's");
+  }
+  const NoGradGuard guard;
+  for (const auto& [key, tensor] : own) Tensor(tensor).copy_from(values.at(key));
+}
+
+// ---- Sgd, Adam, AdamW ----
+
+namespace internal {
+namespace {
+
+Rule sgd_rule(const SgdOptions& options) {
+  check_not_negative("Sgd", "momentum", options.momentum);
+  check(std::isfinite(options.dampening), "Sgd: dampening is ", options.dampening, ", expected a finite number");
+  check(!options.nesterov || (options.momentum > 0.0 && options.dampening == 0.0), "Sgd: nesterov with momentum ",
+        options.momentum, " and dampening ", options.dampening, ", expected a momentum and no dampening");
+  Rule rule{.name = "Sgd", .learning_rate = options.learning_rate, .weight_decay = options.weight_decay};
+  if (options.momentum > 0.0) rule.moments = {"momentum_buffer"};
+  rule.step = [options](Spans spans, const GroupStep& group) {
+    cpu::sgd(spans, {.learning_rate = group.learning_rate,
+                     .momentum = options.momentum,
+                     .dampening = options.dampening,
+                     .weight_decay = group.weight_decay,
+                     .nesterov = options.nesterov,
+                     .gradient_factor = group.gradient_factor});
+  };
+  return rule;
+}
+
+Rule adam_rule(const AdamOptions& options, cpu::WeightDecay decay) {
+  const bool decoupled = decay == cpu::WeightDecay::decoupled;
+  constexpr double kDecoupledDefault = 0.01;  // torch's
+  Rule rule{.name = decoupled ? "AdamW" : "Adam", .learning_rate = options.learning_rate};
+  rule.weight_decay = options.weight_decay.value_or(decoupled ? kDecoupledDefault : 0.0);
+  check(options.beta1 >= 0.0 && options.beta1 < 1.0, rule.name, ": beta1 is ", options.beta1,
+        ", expected 0 to below 1");
+  check(options.beta2 >= 0.0 && options.beta2 < 1.0, rule.name, ": beta2 is ", options.beta2,
+        ", expected 0 to below 1");
+  check_not_negative(rule.name, "epsilon", options.epsilon);
+  rule.moments = {"exp_avg", "exp_avg_sq"};
+  if (options.amsgrad) rule.moments.push_back("max_exp_avg_sq");
+  rule.step = [options, decay](Spans spans, const GroupStep& group) {
+    cpu::adam(spans, {.learning_rate = group.learning_rate,
+                      .beta1 = options.beta1,
+                      .beta2 = options.beta2,
+                      .epsilon = options.epsilon,
+                      .weight_decay = group.weight_decay,
+                      .decay = decay,
+                      .gradient_factor = group.gradient_factor});
+  };
+  return rule;
+}
+
+}  // namespace
+}  // namespace internal
+
+Sgd::Sgd(std::vector<ParameterGroup> groups, const SgdOptions& options)
+    : Optimizer(std::make_unique<State>(std::move(groups), internal::sgd_rule(options))) {}
+Sgd::Sgd(const Module& module, const SgdOptions& options) : Sgd(internal::trainable_of(module), options) {}
+
+Adam::Adam(std::vector<ParameterGroup> groups, const AdamOptions& options)
+    : Optimizer(std::make_unique<State>(std::move(groups),
+                                        internal::adam_rule(options, internal::cpu::WeightDecay::added))) {}
+Adam::Adam(const Module& module, const AdamOptions& options) : Adam(internal::trainable_of(module), options) {}
+
+AdamW::AdamW(std::vector<ParameterGroup> groups, const AdamOptions& options)
+    : Optimizer(std::make_unique<State>(std::move(groups),
+                                        internal::adam_rule(options, internal::cpu::WeightDecay::decoupled))) {}
+AdamW::AdamW(const Module& module, const AdamOptions& options) : AdamW(internal::trainable_of(module), options) {}
+
+}  // namespace headway::inline v0

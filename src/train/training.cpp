@@ -1,0 +1,266 @@
+// The training loop.
+#include "headway/training.h"
+
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "core/check.h"
+#include "core/random.h"
+#include "core/tensor_impl.h"
+#include "headway/autograd.h"
+#include "headway/random.h"
+#include "train/checkpoint.h"
+#include "train/gradient_norms.h"
+#include "train/progress.h"
+#include "train/training_log.h"
+
+namespace headway::inline v0 {
+namespace internal {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using LossFunction = std::function<BatchLoss(const BatchPosition&)>;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// Leaves the stream of seeds as it was found.
+class RandomStateGuard {
+ public:
+  RandomStateGuard() : state_(random_state()) {}
+  ~RandomStateGuard() { set_random_state(state_); }
+  RandomStateGuard(const RandomStateGuard&) = delete;
+  RandomStateGuard& operator=(const RandomStateGuard&) = delete;
+
+ private:
+  RandomState state_;
+};
+
+// The seed of one part of one step: nothing that came before matters, so a resumed run draws the same.
+std::uint64_t part_seed(std::uint64_t seed, const BatchPosition& position) {
+  // The last word keeps these apart from other draws under the same seed.
+  const auto words =
+      philox4x32_7({static_cast<std::uint32_t>(position.step), static_cast<std::uint32_t>(position.step >> 32),
+                    static_cast<std::uint32_t>(position.part), 0x57E957E9},
+                   philox_key(seed));
+  return std::uint64_t{words[0]} << 32 | words[1];
+}
+
+void check_options(const TrainingOptions& options) {
+  check(options.steps >= 1, "train: steps is ", options.steps, ", expected 1 or more");
+  check(options.accumulate >= 1, "train: accumulate is ", options.accumulate, ", expected 1 or more");
+  check(options.clip_norm >= 0.0, "train: clip_norm is ", options.clip_norm, ", expected 0 (none) or more");
+  check(options.max_skipped_steps >= 1, "train: max_skipped_steps is ", options.max_skipped_steps,
+        ", expected 1 or more");
+  check(options.checkpoint_every >= 1, "train: checkpoint_every is ", options.checkpoint_every, ", expected 1 or more");
+  check(options.keep_checkpoints >= 1, "train: keep_checkpoints is ", options.keep_checkpoints, ", expected 1 or more");
+  check(!options.progress || options.progress_seconds >= 0.0, "train: progress_seconds is ", options.progress_seconds,
+        ", expected 0 or more");
+  if (!options.log.empty()) log_format(options.log);
+  check(gradients_enabled(), "train: a NoGradGuard lives, so that nothing would be learnt");
+}
+
+// Throws where the module has got another tensor under a name that the optimizer knows, as by Module::to().
+void check_same_parameters(const Module& module, const Optimizer& optimizer) {
+  std::map<std::string, const TensorImpl*> held;
+  for (const NamedTensor& parameter : optimizer.parameters()) held[parameter.name] = &TensorImpl::of(parameter.tensor);
+  for (const NamedTensor& parameter : module.named_parameters()) {
+    const auto found = held.find(parameter.name);
+    check(found == held.end() || found->second == &TensorImpl::of(parameter.tensor), "train: parameter \"",
+          parameter.name, "\" of the module is not the tensor that the optimizer was made with; make a new optimizer");
+  }
+}
+
+ProgressOptions progress_options(const TrainingOptions& options) {
+  constexpr double kRarer = 20.0;  // a file of progress lines is read later, a terminal now
+  ProgressOptions progress{.stream = options.progress, .steps = options.steps};
+  progress.terminal = options.progress && is_terminal(*options.progress);
+  progress.seconds = options.progress_seconds * (progress.terminal ? 1.0 : kRarer);
+  return progress;
+}
+
+class TrainingLoop {
+ public:
+  TrainingLoop(const Module& module, Optimizer& optimizer, const Schedule& schedule, const TrainingOptions& options)
+      : module_(module), optimizer_(optimizer), schedule_(schedule), options_(options) {
+    check_options(options);
+    check_same_parameters(module, optimizer);
+    if (!options_.directory.empty()) {
+      lock_ = std::make_unique<DirectoryLock>(options_.directory);
+      remove_stray_files(options_.directory);
+      resume();
+    }
+    if (!options_.log.empty()) {
+      log_ = std::make_unique<TrainingLog>(options_.log, layers_of(optimizer.parameters()), report_.last_step);
+    }
+  }
+
+  TrainingReport run(const LossFunction& loss_of);
+
+ private:
+  void resume();
+  StepReport take_step(const LossFunction& loss_of, std::int64_t step);
+  double add_gradients(const LossFunction& loss_of, const BatchPosition& position);
+  void apply(StepReport& report);
+  void tell(StepReport& report);
+  void save(std::int64_t step);
+  [[noreturn]] void give_up(const StepReport& report) const;
+
+  const Module& module_;
+  Optimizer& optimizer_;
+  const Schedule& schedule_;
+  const TrainingOptions& options_;
+  std::unique_ptr<DirectoryLock> lock_;
+  std::unique_ptr<TrainingLog> log_;
+  Clock::time_point start_ = Clock::now();
+
+  TrainingReport report_;
+  std::int64_t skipped_in_a_row_ = 0;
+  std::int64_t step_tokens_ = 0;
+  std::int64_t saved_step_ = 0;  // the newest checkpoint; 0: none
+};
+
+void TrainingLoop::resume() {
+  if (!options_.resume) {
+    const std::vector<std::int64_t> steps = checkpoint_steps(options_.directory);
+    check(steps.empty(), "train: resume is false, and ", options_.directory.string(), " holds ", steps.size(),
+          " checkpoints of another run; remove them or name another directory");
+    return;
+  }
+  std::optional<Checkpoint> checkpoint = load_checkpoint(options_.directory);
+  if (!checkpoint) return;
+  check(checkpoint->seed == options_.seed, "train: the checkpoint of step ", checkpoint->step, " was made with seed ",
+        checkpoint->seed, ", the options' seed is ", options_.seed);
+  check_fits(checkpoint->module, module_.state_dict(), "module", checkpoint->step);
+  check_fits(checkpoint->optimizer, optimizer_.state_dict(), "optimizer", checkpoint->step);
+  module_.load_state_dict(checkpoint->module);
+  optimizer_.load_state_dict(checkpoint->optimizer);
+  if (options_.load_state) options_.load_state(checkpoint->state);
+
+  saved_step_ = checkpoint->step;
+  skipped_in_a_row_ = checkpoint->skipped_in_a_row;
+  report_.first_step = checkpoint->step + 1;
+  report_.last_step = checkpoint->step;
+  report_.skipped_steps = checkpoint->skipped_steps;
+  report_.loss = checkpoint->loss;
+  report_.passed_over = std::move(checkpoint->passed_over);
+}
+
+TrainingReport TrainingLoop::run(const LossFunction& loss_of) {
+  const RandomStateGuard random;
+  Progress progress(progress_options(options_));
+  for (const std::string& reason : report_.passed_over) progress.note("passed over: " + reason);
+  if (saved_step_ > 0) progress.note("resumed after step " + std::to_string(saved_step_));
+  module_.train();
+  start_ = Clock::now();
+  while (report_.last_step < options_.steps && !report_.stopped) {
+    StepReport report = take_step(loss_of, report_.last_step + 1);
+    tell(report);
+    progress.show(report, step_tokens_);
+    if (skipped_in_a_row_ >= options_.max_skipped_steps) give_up(report);
+    report_.stopped = options_.should_stop && options_.should_stop();
+    const bool last = report.step == options_.steps || report_.stopped;
+    if (last || report.step % options_.checkpoint_every == 0) save(report.step);
+  }
+  return std::move(report_);
+}
+
+StepReport TrainingLoop::take_step(const LossFunction& loss_of, std::int64_t step) {
+  const Clock::time_point start = Clock::now();
+  module_.zero_grad();
+  optimizer_.zero_grad();
+  StepReport report;
+  report.step = step;
+  report.learning_rate = schedule_(step);
+  step_tokens_ = 0;
+  for (std::int64_t part = 0; part < options_.accumulate; ++part) {
+    const std::int64_t index = (step - 1) * options_.accumulate + part;
+    report.loss += add_gradients(loss_of, {.step = step, .part = part, .index = index});
+  }
+  report.loss /= static_cast<double>(options_.accumulate);
+  apply(report);
+
+  const double seconds = seconds_since(start);
+  report.tokens_per_second = seconds > 0.0 ? static_cast<double>(step_tokens_) / seconds : 0.0;
+  return report;
+}
+
+// Adds one part's share to the gradients; gives its loss.
+double TrainingLoop::add_gradients(const LossFunction& loss_of, const BatchPosition& position) {
+  set_random_seed(part_seed(options_.seed, position));
+  const BatchLoss batch = loss_of(position);
+  check(batch.loss.defined(), "train: the loss of step ", position.step, " is undefined");
+  check(batch.loss.element_count() == 1, "train: the loss of step ", position.step, " is ", batch.loss,
+        ", expected one element");
+  step_tokens_ += batch.tokens;
+  const double share = 1.0 / static_cast<double>(options_.accumulate);
+  batch.loss.backward(Tensor::full(batch.loss.shape(), share, batch.loss.dtype()));
+  return batch.loss.item();
+}
+
+// Changes the parameters, unless the loss or a gradient is not finite.
+void TrainingLoop::apply(StepReport& report) {
+  GradientNorms norms = gradient_norms(optimizer_.parameters());
+  check(!norms.parameters.empty(), "train: none of the optimizer's ", optimizer_.parameters().size(),
+        " parameters has a gradient at step ", report.step, "; the loss does not depend on them");
+  report.gradient_norm = norms.total;
+  report.layers = std::move(norms.layers);
+  report.skipped = !norms.bad.empty() || !std::isfinite(norms.total) || !std::isfinite(report.loss);
+  if (report.skipped) {
+    if (!norms.bad.empty()) report.bad_gradient = norms.bad.front();
+    ++report_.skipped_steps;
+    ++skipped_in_a_row_;
+    return;
+  }
+  skipped_in_a_row_ = 0;
+  optimizer_.set_learning_rate(report.learning_rate);
+  optimizer_.step(options_.clip_norm > 0.0 ? clipping_factor(norms.total, options_.clip_norm) : 1.0);
+}
+
+// Completes the report and gives it to the log and the user.
+void TrainingLoop::tell(StepReport& report) {
+  report_.last_step = report.step;
+  report_.loss = report.loss;
+  report.seconds = seconds_since(start_);
+  const auto done = static_cast<double>(report.step - report_.first_step + 1);
+  report.seconds_left = report.seconds / done * static_cast<double>(options_.steps - report.step);
+  if (log_) log_->append(report);
+  if (options_.on_step) options_.on_step(report);
+}
+
+void TrainingLoop::save(std::int64_t step) {
+  if (options_.directory.empty()) return;
+  if (log_) log_->flush_to_disk();
+  Checkpoint checkpoint{.step = step, .module = module_.state_dict(), .optimizer = optimizer_.state_dict()};
+  if (options_.save_state) checkpoint.state = options_.save_state();
+  checkpoint.seed = options_.seed;
+  checkpoint.loss = report_.loss;
+  checkpoint.skipped_steps = report_.skipped_steps;
+  checkpoint.skipped_in_a_row = skipped_in_a_row_;
+  save_checkpoint(options_.directory, checkpoint, options_.keep_checkpoints);
+  saved_step_ = step;
+}
+
+void TrainingLoop::give_up(const StepReport& report) const {
+  const std::string where = report.bad_gradient.empty() ? "all gradients were finite"
+                                                        : "of the gradients that were not finite that of \"" +
+                                                              report.bad_gradient + "\" is nearest to the output";
+  const std::string kept =
+      saved_step_ > 0 ? "; the checkpoint of step " + std::to_string(saved_step_) + " is whole" : "";
+  fail("train: ", skipped_in_a_row_, " steps in a row could not be taken; at step ", report.step, " the loss was ",
+       report.loss, ", the learning rate ", report.learning_rate, ", and ", where, kept);
+}
+
+}  // namespace
+}  // namespace internal
+
+TrainingReport train(const Module& module, Optimizer& optimizer, const Schedule& schedule,
+                     const std::function<BatchLoss(const BatchPosition&)>& loss_of, const TrainingOptions& options) {
+  internal::check(static_cast<bool>(schedule), "train: the schedule is empty");
+  internal::check(static_cast<bool>(loss_of), "train: the loss function is empty");
+  return internal::TrainingLoop(module, optimizer, schedule, options).run(loss_of);
+}
+
+}  // namespace headway::inline v0

@@ -1,0 +1,493 @@
+// Matrix products against a plain triple loop in float64.
+#include "cpu/matmul.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/convert.h"
+#include "core/dispatch.h"
+#include "headway/threads.h"
+
+namespace {
+
+using headway::Activation;
+using headway::DType;
+using headway::internal::convert;
+using headway::internal::dispatch_floating;
+using headway::internal::cpu::MatmulProblem;
+using headway::internal::cpu::Matrix;
+
+// The order of a matrix in memory.
+enum class Order { rows, columns, padded_rows, padded_columns, scattered };
+constexpr Order kOrders[] = {Order::rows, Order::columns, Order::padded_rows, Order::padded_columns, Order::scattered};
+
+constexpr Activation kActivations[] = {Activation::none, Activation::relu, Activation::gelu,   Activation::gelu_tanh,
+                                       Activation::silu, Activation::tanh, Activation::sigmoid};
+
+constexpr double kGuard = -123.5;  // exact in every dtype
+
+// A batch of matrices in memory of its own, with guards all around.
+class Storage {
+ public:
+  Storage(std::int64_t batch, std::int64_t rows, std::int64_t columns, Order order, DType dtype)
+      : batch_(batch), rows_(rows), columns_(columns) {
+    matrix_.dtype = dtype;
+    const bool by_rows = order == Order::rows || order == Order::padded_rows;
+    const std::int64_t step = order == Order::scattered ? 3 : 1;
+    const std::int64_t gap = order == Order::rows || order == Order::columns ? 0 : 5;
+    matrix_.column_stride = by_rows ? 1 : rows * step + gap;
+    matrix_.row_stride = by_rows ? columns + gap : step;
+    const std::int64_t size = by_rows ? rows * matrix_.row_stride : columns * matrix_.column_stride;
+    matrix_.batch_stride = size + gap;
+    count_ = kMargin + batch * matrix_.batch_stride + kMargin;
+    bytes_.resize(static_cast<std::size_t>(count_) * item_size(dtype));
+    for (std::int64_t i = 0; i < count_; ++i) put(i, kGuard);
+    matrix_.data = bytes_.data() + kMargin * item_size(dtype);
+  }
+  Storage(const Storage&) = delete;
+
+  const Matrix& matrix() const { return matrix_; }
+  // The first matrix for every entry of the batch.
+  void repeat() { matrix_.batch_stride = 0; }
+
+  void fill(std::mt19937& random) {
+    std::normal_distribution<float> normal;
+    for_each([&](std::int64_t b, std::int64_t r, std::int64_t c) { set(b, r, c, normal(random)); });
+  }
+  double get(std::int64_t b, std::int64_t r, std::int64_t c) const { return take(index(b, r, c)); }
+  void set(std::int64_t b, std::int64_t r, std::int64_t c, double value) { put(index(b, r, c), value); }
+
+  // The number of elements outside the matrices that are no longer as they were.
+  std::int64_t broken_guards() const {
+    std::vector<bool> inside(static_cast<std::size_t>(count_));
+    for_each([&](std::int64_t b, std::int64_t r, std::int64_t c) {
+      inside[static_cast<std::size_t>(index(b, r, c))] = true;
+    });
+    std::int64_t broken = 0;
+    for (std::int64_t i = 0; i < count_; ++i) broken += !inside[static_cast<std::size_t>(i)] && take(i) != kGuard;
+    return broken;
+  }
+  const std::vector<std::byte>& bytes() const { return bytes_; }
+
+  template <typename Body>
+  void for_each(const Body& body) const {
+    for (std::int64_t b = 0; b < batch_; ++b) {
+      for (std::int64_t r = 0; r < rows_; ++r) {
+        for (std::int64_t c = 0; c < columns_; ++c) body(b, r, c);
+      }
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kMargin = 67;
+
+  std::int64_t index(std::int64_t b, std::int64_t r, std::int64_t c) const {
+    return kMargin + b * matrix_.batch_stride + r * matrix_.row_stride + c * matrix_.column_stride;
+  }
+  double take(std::int64_t i) const {
+    return dispatch_floating(
+        matrix_.dtype, [&]<typename T>() { return convert<double>(reinterpret_cast<const T*>(bytes_.data())[i]); });
+  }
+  void put(std::int64_t i, double value) {
+    dispatch_floating(matrix_.dtype, [&]<typename T>() { reinterpret_cast<T*>(bytes_.data())[i] = convert<T>(value); });
+  }
+
+  std::int64_t batch_, rows_, columns_, count_ = 0;
+  Matrix matrix_;
+  std::vector<std::byte> bytes_;
+};
+
+double activation_of(double x, Activation activation) {
+  switch (activation) {
+    case Activation::none:
+      return x;
+    case Activation::relu:
+      return x < 0 ? 0 : x;
+    case Activation::gelu:
+      return 0.5 * x * std::erfc(-x * std::sqrt(0.5));
+    case Activation::gelu_tanh:
+      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Activation::silu:
+      return x / (1 + std::exp(-x));
+    case Activation::tanh:
+      return std::tanh(x);
+    case Activation::sigmoid:
+      return 1 / (1 + std::exp(-x));
+  }
+  return x;
+}
+
+double epsilon_of(DType dtype) {
+  switch (dtype) {
+    case DType::float64:
+      return 0x1p-52;
+    case DType::bfloat16:
+      return 0x1p-8;
+    case DType::float16:
+      return 0x1p-11;
+    default:
+      return 0x1p-23;
+  }
+}
+
+struct Case {
+  std::int64_t rows = 1, columns = 1, depth = 1, batch = 1;
+  DType dtype = DType::float32;
+  DType result_dtype = DType::float32;
+  Order a = Order::rows, b = Order::rows, result = Order::rows, before = Order::rows;
+  bool repeats_a = false, repeats_b = false;
+  bool bias = false;
+  Activation activation = Activation::none;
+  bool keeps_before = false;
+  bool accumulate = false;
+
+  std::string name() const {
+    const auto number = [](auto value) { return std::to_string(static_cast<long long>(value)) + " "; };
+    return number(rows) + "x " + number(columns) + "x " + number(depth) + "batch " + number(batch) +
+           std::string(dtype_name(dtype)) + " to " + std::string(dtype_name(result_dtype)) + " orders " + number(a) +
+           number(b) + number(result) + "repeats " + number(repeats_a) + number(repeats_b) + "bias " + number(bias) +
+           "activation " + number(activation) + "before " + number(keeps_before) + "accumulate " + number(accumulate);
+  }
+};
+
+// The tensors of one case, filled.
+struct Tensors {
+  Storage a, b, result, before, bias;
+
+  explicit Tensors(const Case& c)
+      : a(c.batch, c.rows, c.depth, c.a, c.dtype),
+        b(c.batch, c.depth, c.columns, c.b, c.dtype),
+        result(c.batch, c.rows, c.columns, c.result, c.result_dtype),
+        before(c.batch, c.rows, c.columns, c.before, c.result_dtype),
+        bias(1, 1, c.columns, Order::rows, c.result_dtype) {
+    std::mt19937 random(static_cast<unsigned>(c.rows * 7919 + c.columns * 104729 + c.depth));
+    if (c.repeats_a) a.repeat();
+    if (c.repeats_b) b.repeat();
+    a.fill(random);
+    b.fill(random);
+    bias.fill(random);
+    if (c.accumulate) result.fill(random);
+  }
+  MatmulProblem problem(const Case& c) const {
+    return {.batch = c.batch,
+            .rows = c.rows,
+            .columns = c.columns,
+            .depth = c.depth,
+            .a = a.matrix(),
+            .b = b.matrix(),
+            .result = result.matrix(),
+            .bias = c.bias ? bias.matrix().data : nullptr,
+            .activation = c.activation,
+            .before_activation = c.keeps_before ? before.matrix() : Matrix{},
+            .accumulate = c.accumulate};
+  }
+};
+
+void expect_right(const Case& c) {
+  Tensors t(c);
+  std::vector<double> sums, scales;  // a b + bias, and the sum of the magnitudes
+  t.result.for_each([&](std::int64_t n, std::int64_t i, std::int64_t j) {
+    double sum = c.bias ? t.bias.get(0, 0, j) : 0;
+    if (c.accumulate) sum += t.result.get(n, i, j);
+    double scale = std::abs(sum);
+    for (std::int64_t k = 0; k < c.depth; ++k) {
+      const double term = t.a.get(n, i, k) * t.b.get(n, k, j);
+      sum += term;
+      scale += std::abs(term);
+    }
+    sums.push_back(sum);
+    scales.push_back(scale);
+  });
+  matmul(t.problem(c));
+
+  const double sum_epsilon = epsilon_of(c.dtype == DType::float64 ? DType::float64 : DType::float32);
+  const double result_epsilon = epsilon_of(c.result_dtype);
+  std::size_t element = 0;
+  std::int64_t wrong = 0;
+  const auto far = [&](double value, double expected, double scale) {
+    const double allowed = 8 * sum_epsilon * scale + result_epsilon * std::abs(expected) + 16 * sum_epsilon;
+    return !(std::abs(value - expected) <= allowed);
+  };
+  t.result.for_each([&](std::int64_t n, std::int64_t i, std::int64_t j) {
+    const double sum = sums[element], scale = scales[element++];
+    const double expected = activation_of(sum, c.activation);
+    if (far(t.result.get(n, i, j), expected, scale) && wrong++ == 0) {
+      ADD_FAILURE() << c.name() << ": (" << n << ", " << i << ", " << j << ") is " << t.result.get(n, i, j)
+                    << ", expected " << expected;
+    }
+    if (c.keeps_before && far(t.before.get(n, i, j), sum, scale) && wrong++ == 0) {
+      ADD_FAILURE() << c.name() << ": before the activation, (" << n << ", " << i << ", " << j << ") is "
+                    << t.before.get(n, i, j) << ", expected " << sum;
+    }
+  });
+  EXPECT_EQ(wrong, 0) << c.name();
+  EXPECT_EQ(t.result.broken_guards(), 0) << c.name();
+  EXPECT_EQ(t.before.broken_guards(), 0) << c.name();
+}
+
+struct Types {
+  DType dtype, result;
+};
+constexpr Types kTypes[] = {{DType::float32, DType::float32},   {DType::float64, DType::float64},
+                            {DType::bfloat16, DType::bfloat16}, {DType::bfloat16, DType::float32},
+                            {DType::float16, DType::float16},   {DType::float16, DType::float32}};
+
+TEST(Matmul, SizesAroundTileEdges) {
+  constexpr std::int64_t kSizes[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 65};
+  for (const auto [dtype, result] : kTypes) {
+    for (const std::int64_t rows : kSizes) {
+      for (const std::int64_t columns : kSizes) {
+        for (const std::int64_t depth : {1, 2, 3, 4, 7, 16, 19}) {
+          const Order b = (rows + columns + depth) % 2 == 0 ? Order::rows : Order::columns;
+          const Order a = (rows + depth) % 3 == 0 ? Order::columns : Order::rows;
+          expect_right({.rows = rows,
+                        .columns = columns,
+                        .depth = depth,
+                        .dtype = dtype,
+                        .result_dtype = result,
+                        .a = a,
+                        .b = b,
+                        .bias = depth % 2 == 0});
+        }
+      }
+    }
+  }
+}
+
+TEST(Matmul, AllOrders) {
+  for (const auto [dtype, result] : kTypes) {
+    for (const Order a : kOrders) {
+      for (const Order b : kOrders) {
+        for (const Order c : kOrders) {
+          for (const std::int64_t rows : {3, 18, 70}) {
+            expect_right({.rows = rows,
+                          .columns = 49,
+                          .depth = 37,
+                          .dtype = dtype,
+                          .result_dtype = result,
+                          .a = a,
+                          .b = b,
+                          .result = c,
+                          .bias = true});
+            expect_right({.rows = rows,
+                          .columns = 48,
+                          .depth = 34,
+                          .batch = 2,
+                          .dtype = dtype,
+                          .result_dtype = result,
+                          .a = a,
+                          .b = b,
+                          .result = c,
+                          .before = Order::padded_rows,
+                          .activation = Activation::relu,
+                          .keeps_before = true});
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Matmul, LargerSizes) {
+  struct Size {
+    std::int64_t rows, columns, depth;
+  };
+  constexpr Size kSizes[] = {{63, 64, 65},   {127, 128, 129}, {129, 127, 128}, {200, 513, 96}, {17, 640, 513},
+                             {513, 31, 257}, {16, 256, 2051}, {300, 40, 1030}, {33, 35, 4100}, {8, 1000, 64},
+                             {1000, 8, 64},  {1, 700, 300},   {700, 1, 300}};
+  for (const auto [dtype, result] : kTypes) {
+    for (const Size size : kSizes) {
+      for (const bool transposed : {false, true}) {
+        Case c = {
+            .rows = size.rows, .columns = size.columns, .depth = size.depth, .dtype = dtype, .result_dtype = result};
+        c.a = transposed ? Order::columns : Order::rows;
+        c.b = Order::columns;
+        c.bias = transposed;
+        expect_right(c);
+        c.b = Order::rows;
+        c.activation = Activation::gelu;
+        c.keeps_before = true;
+        expect_right(c);
+      }
+    }
+  }
+}
+
+TEST(Matmul, Activations) {
+  for (const auto [dtype, result] : kTypes) {
+    for (const Activation activation : kActivations) {
+      for (const bool keeps : {false, true}) {
+        for (const Order before : {Order::rows, Order::scattered}) {
+          Case c = {.rows = 37,
+                    .columns = 70,
+                    .depth = 20,
+                    .dtype = dtype,
+                    .result_dtype = result,
+                    .before = before,
+                    .bias = true,
+                    .activation = activation,
+                    .keeps_before = keeps};
+          c.b = Order::columns;
+          expect_right(c);
+          c.rows = 5;
+          expect_right(c);
+          c.result = Order::columns;
+          expect_right(c);
+        }
+      }
+    }
+  }
+}
+
+TEST(Matmul, AddsToTheResult) {
+  for (const auto [dtype, result] : kTypes) {
+    if (result != DType::float32 && result != DType::float64) continue;
+    for (const Order order : kOrders) {
+      for (const std::int64_t depth : {0, 5, 64, 2100}) {
+        expect_right({.rows = 41,
+                      .columns = 75,
+                      .depth = depth,
+                      .dtype = dtype,
+                      .result_dtype = result,
+                      .a = Order::columns,
+                      .result = order,
+                      .accumulate = true});
+        expect_right({.rows = 9,
+                      .columns = 100,
+                      .depth = depth,
+                      .dtype = dtype,
+                      .result_dtype = result,
+                      .b = Order::columns,
+                      .result = order,
+                      .accumulate = true});
+      }
+    }
+  }
+}
+
+TEST(Matmul, Batches) {
+  for (const auto [dtype, result] : kTypes) {
+    for (const std::int64_t batch : {2, 3, 20, 33}) {
+      for (const Order order : {Order::rows, Order::columns, Order::padded_rows}) {
+        for (const int repeats : {0, 1, 2, 3}) {
+          Case c = {.rows = 13, .columns = 21, .depth = 11, .batch = batch, .dtype = dtype, .result_dtype = result};
+          c.a = c.b = order;
+          c.repeats_a = repeats % 2 == 1;
+          c.repeats_b = repeats / 2 == 1;
+          expect_right(c);
+        }
+      }
+    }
+    expect_right({.rows = 70,
+                  .columns = 90,
+                  .depth = 64,
+                  .batch = 3,
+                  .dtype = dtype,
+                  .result_dtype = result,
+                  .b = Order::columns,
+                  .bias = true,
+                  .activation = Activation::silu});
+  }
+}
+
+TEST(Matmul, Empty) {
+  for (const auto [dtype, result] : kTypes) {
+    for (const Activation activation : {Activation::none, Activation::sigmoid}) {
+      expect_right({.rows = 9,
+                    .columns = 40,
+                    .depth = 0,
+                    .dtype = dtype,
+                    .result_dtype = result,
+                    .bias = true,
+                    .activation = activation});
+      expect_right({.rows = 40,
+                    .columns = 9,
+                    .depth = 0,
+                    .dtype = dtype,
+                    .result_dtype = result,
+                    .b = Order::columns,
+                    .activation = activation});
+      expect_right({.rows = 0, .columns = 9, .depth = 3, .dtype = dtype, .result_dtype = result});
+      expect_right({.rows = 9, .columns = 0, .depth = 3, .dtype = dtype, .result_dtype = result});
+      expect_right({.rows = 9, .columns = 3, .depth = 3, .batch = 0, .dtype = dtype, .result_dtype = result});
+    }
+  }
+}
+
+// The bits of a result on a number of threads.
+std::vector<std::byte> bits_on(int threads, const Case& c) {
+  const int before = headway::num_threads();
+  headway::set_num_threads(threads);
+  const Tensors t(c);
+  matmul(t.problem(c));
+  headway::set_num_threads(before);
+  return t.result.bytes();
+}
+
+TEST(Matmul, TheSameBitsOnAnyNumberOfThreads) {
+  std::vector<Case> cases;
+  for (const auto [dtype, result] : kTypes) {
+    for (const Order a : {Order::rows, Order::columns}) {
+      for (const Order b : {Order::rows, Order::columns}) {
+        cases.push_back(
+            {.rows = 300, .columns = 200, .depth = 130, .dtype = dtype, .result_dtype = result, .a = a, .b = b});
+        cases.push_back({.rows = 40,
+                         .columns = 600,
+                         .depth = 1100,
+                         .dtype = dtype,
+                         .result_dtype = result,
+                         .a = a,
+                         .b = b,
+                         .bias = true,
+                         .activation = Activation::gelu});
+        cases.push_back({.rows = 70,
+                         .columns = 64,
+                         .depth = 32,
+                         .batch = 21,
+                         .dtype = dtype,
+                         .result_dtype = result,
+                         .a = a,
+                         .b = b});
+      }
+    }
+  }
+  for (const Case& c : cases) {
+    const std::vector<std::byte> one = bits_on(1, c);
+    for (const int threads : {2, 3, 5}) EXPECT_TRUE(bits_on(threads, c) == one) << c.name() << threads << " threads";
+  }
+}
+
+TEST(Matmul, SpecialValuesPass) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const auto [dtype, result] : kTypes) {
+    for (const Order b : {Order::rows, Order::columns}) {
+      for (const std::int64_t rows : {6, 70}) {
+        const Case c = {.rows = rows, .columns = 37, .depth = 19, .dtype = dtype, .result_dtype = result, .b = b};
+        Tensors t(c);
+        t.a.for_each([&](std::int64_t n, std::int64_t i, std::int64_t k) { t.a.set(n, i, k, i == 2 ? 0 : 1); });
+        t.b.for_each([&](std::int64_t n, std::int64_t k, std::int64_t j) { t.b.set(n, k, j, 1); });
+        t.b.set(0, 18, 35, nan);
+        t.b.set(0, 3, 20, infinity);
+        t.a.set(0, 5, 18, nan);
+        matmul(t.problem(c));
+        t.result.for_each([&](std::int64_t n, std::int64_t i, std::int64_t j) {
+          const double value = t.result.get(n, i, j);
+          if (j == 35 || i == 5 || (i == 2 && j == 20)) {
+            EXPECT_TRUE(std::isnan(value)) << c.name() << i << " " << j;
+          } else {
+            EXPECT_EQ(value, j == 20 ? infinity : (i == 2 ? 0 : 19)) << c.name() << i << " " << j;
+          }
+        });
+      }
+    }
+  }
+}
+
+}  // namespace

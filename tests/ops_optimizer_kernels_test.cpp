@@ -1,0 +1,237 @@
+// Steps of optimizers against plain loops written from the formulas.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "cpu/optimizer.h"
+#include "headway/tensor.h"
+#include "headway/threads.h"
+#include "support/bits.h"
+
+namespace headway_test {
+namespace {
+
+namespace cpu = headway::internal::cpu;
+using headway::DType;
+using headway::Tensor;
+
+constexpr std::int64_t kCounts[] = {1, 7, 64, 0, 16384, 16411};
+
+// Parameters of one dtype with their gradients and states, and the spans on them.
+struct Model {
+  struct Parameter {
+    Tensor value, gradient, first, second, largest;
+  };
+  std::vector<Parameter> parameters = {};
+  std::vector<cpu::ParameterSpan> spans = {};
+
+  Model(DType dtype, bool with_largest) {
+    const DType state = dtype == DType::float64 ? DType::float64 : DType::float32;
+    std::uint64_t seed = 1;
+    for (const std::int64_t count : kCounts) {
+      Parameter p = {Tensor::randn({count}, seed, dtype), Tensor::randn({count}, seed + 1, dtype),
+                     Tensor::zeros({count}, state), Tensor::zeros({count}, state), Tensor::zeros({count}, state)};
+      spans.push_back({p.value.raw_data(), p.gradient.raw_data(), p.first.raw_data(), p.second.raw_data(),
+                       with_largest ? p.largest.raw_data() : nullptr, count, 1, dtype});
+      parameters.push_back(p);
+      seed += 2;
+    }
+  }
+
+  // New gradients for the next step.
+  void next_step(int step) {
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      Parameter& p = parameters[i];
+      p.gradient.copy_from(Tensor::randn(p.gradient.shape(), 100 * static_cast<std::uint64_t>(step) + i));
+      spans[i].step = step;
+    }
+  }
+};
+
+// One parameter in float64, step by step, as the formulas say.
+struct Plain {
+  std::vector<double> value, first, second, largest;
+
+  explicit Plain(const Tensor& start)
+      : value(start.to_vector()), first(value.size()), second(value.size()), largest(value.size()) {}
+
+  void sgd(const std::vector<double>& gradient, const cpu::SgdOptions& options, int step) {
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      double g = gradient[i] * options.gradient_factor + options.weight_decay * value[i];
+      if (options.momentum != 0) {
+        first[i] = step == 1 ? g : options.momentum * first[i] + (1 - options.dampening) * g;
+        g = options.nesterov ? g + options.momentum * first[i] : first[i];
+      }
+      value[i] -= options.learning_rate * g;
+    }
+  }
+
+  void adam(const std::vector<double>& gradient, const cpu::AdamOptions& options, bool amsgrad, int step) {
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      double g = gradient[i] * options.gradient_factor;
+      if (options.decay == cpu::WeightDecay::added) {
+        g += options.weight_decay * value[i];
+      } else {
+        value[i] -= options.learning_rate * options.weight_decay * value[i];
+      }
+      first[i] = options.beta1 * first[i] + (1 - options.beta1) * g;
+      second[i] = options.beta2 * second[i] + (1 - options.beta2) * g * g;
+      largest[i] = std::max(largest[i], second[i]);
+      const double first_hat = first[i] / (1 - std::pow(options.beta1, step));
+      const double second_hat = (amsgrad ? largest[i] : second[i]) / (1 - std::pow(options.beta2, step));
+      value[i] -= options.learning_rate * first_hat / (std::sqrt(second_hat) + options.epsilon);
+    }
+  }
+};
+
+// 16-bit values are rounded once a step, and the next step starts from there.
+void follow_rounding(Plain& plain, const Tensor& value) {
+  if (item_size(value.dtype()) == 2) plain.value = value.to_vector();
+}
+
+void expect_follows(const Model::Parameter& actual, const Plain& expected, const std::vector<double>& value) {
+  const auto tensor = [&](const std::vector<double>& values) { return Tensor::from(values, actual.value.shape()); };
+  const double state = actual.value.dtype() == DType::float64 ? 1e-14 : 2e-6;
+  EXPECT_TRUE(near(actual.value, tensor(value), item_size(actual.value.dtype()) == 2 ? 0x1p-8 : state));
+  EXPECT_TRUE(near(actual.first, tensor(expected.first), state));
+  EXPECT_TRUE(near(actual.second, tensor(expected.second), state));
+}
+
+constexpr DType kFloating[] = {DType::float32, DType::float64, DType::bfloat16, DType::float16};
+
+TEST(OptimizerKernels, SgdIsTheFormula) {
+  const cpu::SgdOptions cases[] = {
+      {.learning_rate = 0.1},
+      {.learning_rate = 0.1, .weight_decay = 0.01, .gradient_factor = 0.5},
+      {.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.3, .weight_decay = 0.01},
+      {.learning_rate = 0.1, .momentum = 0.9, .nesterov = true, .gradient_factor = 0.25},
+  };
+  for (const DType dtype : kFloating) {
+    for (const cpu::SgdOptions& options : cases) {
+      SCOPED_TRACE(std::string(dtype_name(dtype)));
+      Model model(dtype, false);
+      for (auto& span : model.spans) {
+        if (options.momentum == 0) span.first = nullptr;
+      }
+      std::vector<Plain> plain;
+      for (const auto& p : model.parameters) plain.emplace_back(p.value);
+      for (int step = 1; step <= 4; ++step) {
+        model.next_step(step);
+        cpu::sgd(model.spans, options);
+        for (std::size_t i = 0; i < plain.size(); ++i) {
+          plain[i].sgd(model.parameters[i].gradient.to_vector(), options, step);
+          expect_follows(model.parameters[i], plain[i], plain[i].value);
+          follow_rounding(plain[i], model.parameters[i].value);
+        }
+      }
+    }
+  }
+}
+
+TEST(OptimizerKernels, AdamIsTheFormula) {
+  for (const DType dtype : kFloating) {
+    for (const bool amsgrad : {false, true}) {
+      for (const cpu::WeightDecay decay : {cpu::WeightDecay::added, cpu::WeightDecay::decoupled}) {
+        SCOPED_TRACE(std::string(dtype_name(dtype)) + (amsgrad ? " amsgrad" : ""));
+        const cpu::AdamOptions options = {.learning_rate = 0.01,
+                                          .beta1 = 0.8,
+                                          .beta2 = 0.95,
+                                          .epsilon = 1e-3,
+                                          .weight_decay = 0.1,
+                                          .decay = decay,
+                                          .gradient_factor = 0.5};
+        Model model(dtype, amsgrad);
+        std::vector<Plain> plain;
+        for (const auto& p : model.parameters) plain.emplace_back(p.value);
+        for (int step = 1; step <= 5; ++step) {
+          model.next_step(step);
+          cpu::adam(model.spans, options);
+          for (std::size_t i = 0; i < plain.size(); ++i) {
+            plain[i].adam(model.parameters[i].gradient.to_vector(), options, amsgrad, step);
+            expect_follows(model.parameters[i], plain[i], plain[i].value);
+            if (amsgrad) {
+              EXPECT_TRUE(near(model.parameters[i].largest,
+                               Tensor::from(plain[i].largest, model.parameters[i].largest.shape()), 2e-6));
+            }
+            follow_rounding(plain[i], model.parameters[i].value);
+          }
+        }
+      }
+    }
+  }
+}
+
+// A parameter that joined later has its own bias corrections and its own first momentum.
+TEST(OptimizerKernels, EveryParameterCountsItsOwnSteps) {
+  Model model(DType::float64, false);
+  std::vector<Plain> plain;
+  for (const auto& p : model.parameters) plain.emplace_back(p.value);
+  for (std::size_t i = 0; i < plain.size(); ++i) model.spans[i].step = static_cast<std::int64_t>(i) + 1;
+  const cpu::AdamOptions options = {.learning_rate = 0.01};
+  cpu::adam(model.spans, options);
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    plain[i].adam(model.parameters[i].gradient.to_vector(), options, false, static_cast<int>(i) + 1);
+    expect_follows(model.parameters[i], plain[i], plain[i].value);
+  }
+}
+
+TEST(OptimizerKernels, GradientsAreLeftAlone) {
+  Model model(DType::float32, false);
+  const Tensor before = model.parameters[5].gradient.clone();
+  cpu::adam(model.spans, {.gradient_factor = 0.1});
+  cpu::sgd(model.spans, {.momentum = 0.5, .gradient_factor = 0.1});
+  EXPECT_TRUE(same_bits(model.parameters[5].gradient, before));
+}
+
+TEST(OptimizerKernels, SumOfSquares) {
+  for (const DType dtype : kFloating) {
+    Model model(dtype, false);
+    const std::vector<double> sums = cpu::sum_of_squares(model.spans);
+    ASSERT_EQ(sums.size(), model.spans.size());
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      double expected = 0;
+      for (const double g : model.parameters[i].gradient.to_vector()) expected += g * g;
+      EXPECT_NEAR(sums[i], expected, 1e-12 * expected) << i;
+    }
+  }
+  EXPECT_TRUE(cpu::sum_of_squares({}).empty());
+}
+
+TEST(OptimizerKernels, SumOfSquaresShowsWhatIsNotFinite) {
+  Model model(DType::float32, false);
+  model.parameters[2].gradient.data<float>()[63] = std::nanf("");
+  model.parameters[5].gradient.data<float>()[16410] = -std::numeric_limits<float>::infinity();
+  model.parameters[1].gradient.data<float>()[6] = 3e38f;  // its square is past the range of float32
+  const std::vector<double> sums = cpu::sum_of_squares(model.spans);
+  EXPECT_TRUE(std::isnan(sums[2]));
+  EXPECT_EQ(sums[5], std::numeric_limits<double>::infinity());
+  for (const std::size_t i : {0, 1, 3, 4}) EXPECT_TRUE(std::isfinite(sums[i])) << i;
+}
+
+TEST(OptimizerKernels, ThreadsDoNotChangeOneBit) {
+  const int before = headway::num_threads();
+  std::vector<Model> models;
+  std::vector<std::vector<double>> sums;
+  for (const int threads : {1, 2, 3}) {
+    headway::set_num_threads(threads);
+    Model& model = models.emplace_back(DType::bfloat16, true);
+    for (int step = 1; step <= 2; ++step) {
+      cpu::adam(model.spans, {.learning_rate = 0.1, .weight_decay = 0.1});
+      cpu::sgd(model.spans, {.learning_rate = 0.1, .momentum = 0.9});
+    }
+    sums.push_back(cpu::sum_of_squares(model.spans));
+  }
+  headway::set_num_threads(before);
+  for (std::size_t m = 1; m < models.size(); ++m) {
+    EXPECT_EQ(sums[m], sums[0]);
+    for (std::size_t i = 0; i < models[0].parameters.size(); ++i) {
+      EXPECT_TRUE(same_bits(models[m].parameters[i].value, models[0].parameters[i].value));
+      EXPECT_TRUE(same_bits(models[m].parameters[i].second, models[0].parameters[i].second));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace headway_test

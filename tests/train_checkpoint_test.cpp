@@ -1,0 +1,164 @@
+// Checkpoints: what is written comes back, the last few are kept, damaged ones are passed over.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+
+#include "headway/safetensors.h"
+#include "support/bits.h"
+#include "support/files.h"
+#include "support/message_of.h"
+#include "train/checkpoint.h"
+
+namespace {
+
+using headway::Checkpoint;
+using headway::DType;
+using headway::Tensor;
+using headway_test::message_of;
+using headway_test::same_bits;
+using headway_test::TemporaryDirectory;
+using Names = std::vector<std::string>;
+
+Checkpoint make_checkpoint(std::int64_t step) {
+  Checkpoint checkpoint;
+  checkpoint.step = step;
+  checkpoint.module = {{"weight", Tensor::randn({3, 4}, static_cast<std::uint64_t>(step))},
+                       {"optimizer.odd", Tensor::randn({2}, 2, DType::bfloat16)}};
+  checkpoint.optimizer = {{"weight.exp_avg", Tensor::randn({3, 4}, 3, DType::float64)},
+                          {"steps", Tensor::full({}, static_cast<double>(step), DType::int64)}};
+  checkpoint.state = "{\"epoch\": 3, \"word\": \"\u6ce8\u610f\"}\n";
+  checkpoint.seed = 0xFFFFFFFFFFFFFFF1u;
+  checkpoint.loss = 0.1 + 1e-17 * static_cast<double>(step);
+  checkpoint.skipped_steps = 5;
+  checkpoint.skipped_in_a_row = 2;
+  return checkpoint;
+}
+
+Names sorted_listing(const TemporaryDirectory& directory) {
+  Names names = directory.listing();
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST(TrainCheckpoint, ComesBackBitByBit) {
+  const TemporaryDirectory directory;
+  Checkpoint saved = make_checkpoint(123456789012);
+  save_checkpoint(directory / "new" / "inner", saved);
+  const auto loaded = headway::load_checkpoint(directory / "new" / "inner");
+  ASSERT_TRUE(loaded.has_value());
+  EXPECT_EQ(loaded->step, saved.step);
+  EXPECT_EQ(loaded->state, saved.state);
+  EXPECT_EQ(loaded->seed, saved.seed);
+  EXPECT_EQ(loaded->loss, saved.loss);
+  EXPECT_EQ(loaded->skipped_steps, 5);
+  EXPECT_EQ(loaded->skipped_in_a_row, 2);
+  EXPECT_TRUE(loaded->passed_over.empty());
+  ASSERT_EQ(loaded->module.size(), 2u);
+  ASSERT_EQ(loaded->optimizer.size(), 2u);
+  for (const auto& [name, tensor] : saved.module) EXPECT_TRUE(same_bits(tensor, loaded->module.at(name))) << name;
+  for (const auto& [name, tensor] : saved.optimizer) EXPECT_TRUE(same_bits(tensor, loaded->optimizer.at(name))) << name;
+
+  saved.loss = std::nan("");
+  save_checkpoint(directory.path(), saved);
+  EXPECT_TRUE(std::isnan(headway::load_checkpoint(directory.path())->loss));
+}
+
+TEST(TrainCheckpoint, NothingWhereThereIsNone) {
+  const TemporaryDirectory directory;
+  EXPECT_FALSE(headway::load_checkpoint(directory.path()).has_value());
+  EXPECT_FALSE(headway::load_checkpoint(directory / "missing").has_value());
+  headway_test::write_bytes(directory / "file", "text");
+  EXPECT_NE(message_of([&] { headway::load_checkpoint(directory / "file"); }).find("is not a directory"),
+            std::string::npos);
+}
+
+TEST(TrainCheckpoint, TheLastFewAreKeptAndOtherFilesLeftAlone) {
+  const TemporaryDirectory directory;
+  for (const char* name :
+       {"step-5.safetensors", "step-0000000x.safetensors", "best.safetensors", "step-00000001.txt"}) {
+    headway_test::write_bytes(directory / name, "mine");
+  }
+  for (const std::int64_t step : {10, 20, 30, 40}) save_checkpoint(directory.path(), make_checkpoint(step), 2);
+  EXPECT_EQ(sorted_listing(directory),
+            (Names{"best.safetensors", "step-00000001.txt", "step-0000000x.safetensors", "step-00000030.safetensors",
+                   "step-00000040.safetensors", "step-5.safetensors"}));
+  EXPECT_EQ(headway::load_checkpoint(directory.path())->step, 40);
+  EXPECT_EQ(message_of([&] { save_checkpoint(directory.path(), make_checkpoint(50), 0); }),
+            "save_checkpoint: keep is 0, expected 1 or more");
+}
+
+TEST(TrainCheckpoint, DamagedOnesArePassedOver) {
+  const TemporaryDirectory directory;
+  for (const std::int64_t step : {10, 20, 30, 40, 50}) save_checkpoint(directory.path(), make_checkpoint(step), 9);
+  const std::string whole = headway_test::read_bytes(directory / "step-00000050.safetensors");
+  headway_test::write_bytes(directory / "step-00000050.safetensors", whole.substr(0, whole.size() - 1));
+  headway_test::write_bytes(directory / "step-00000040.safetensors", "");
+  headway_test::write_bytes(directory / "step-00000030.safetensors", whole);  // of another step
+  headway::save_safetensors(directory / "step-00000020.safetensors", {{"weight", Tensor::zeros({2})}});
+  const auto loaded = headway::load_checkpoint(directory.path());
+  ASSERT_TRUE(loaded.has_value());
+  EXPECT_EQ(loaded->step, 10);
+  ASSERT_EQ(loaded->passed_over.size(), 4u);
+  EXPECT_NE(loaded->passed_over[0].find("step-00000050"), std::string::npos);
+  EXPECT_NE(loaded->passed_over[2].find("is of step 50"), std::string::npos);
+  EXPECT_NE(loaded->passed_over[3].find("has no \"format\""), std::string::npos);
+
+  std::filesystem::remove(directory / "step-00000010.safetensors");
+  EXPECT_NE(message_of([&] { headway::load_checkpoint(directory.path()); }).find("none of the 4 checkpoints in"),
+            std::string::npos);
+}
+
+TEST(TrainCheckpoint, ADamagedLaterOneDoesNotPushOutAGoodOne) {
+  const TemporaryDirectory directory;
+  headway_test::write_bytes(directory / "step-00000090.safetensors", "damaged");
+  save_checkpoint(directory.path(), make_checkpoint(10), 1);
+  save_checkpoint(directory.path(), make_checkpoint(20), 1);
+  EXPECT_EQ(headway::load_checkpoint(directory.path())->step, 20);
+  EXPECT_EQ(sorted_listing(directory), (Names{"step-00000020.safetensors", "step-00000090.safetensors"}));
+}
+
+TEST(TrainCheckpoint, AFullDiskLeavesTheEarlierOnes) {
+  const TemporaryDirectory directory;
+  save_checkpoint(directory.path(), make_checkpoint(10), 1);
+  Checkpoint large = make_checkpoint(20);
+  large.module["large"] = Tensor::zeros({1 << 16});
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto previous = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit small = before;
+  small.rlim_cur = 1 << 16;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const std::string message = message_of([&] { save_checkpoint(directory.path(), large, 1); });
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, previous);
+  EXPECT_NE(message.find("cannot be written"), std::string::npos) << message;
+  EXPECT_EQ(directory.listing(), (Names{"step-00000010.safetensors"}));
+  EXPECT_EQ(headway::load_checkpoint(directory.path())->step, 10);
+}
+
+TEST(TrainCheckpoint, StrayFilesGoAndOthersStay) {
+  const TemporaryDirectory directory;
+  for (const char* name : {".headway-12-0.tmp", ".headway-99999-3.tmp", ".headway-12", "notes.tmp"}) {
+    headway_test::write_bytes(directory / name, "x");
+  }
+  headway::internal::remove_stray_files(directory.path());
+  EXPECT_EQ(sorted_listing(directory), (Names{".headway-12", "notes.tmp"}));
+}
+
+TEST(TrainCheckpoint, ADirectoryIsForOneRunAtATime) {
+  const TemporaryDirectory directory;
+  {
+    const headway::internal::DirectoryLock lock(directory / "run");
+    EXPECT_NE(message_of([&] { headway::internal::DirectoryLock(directory / "run"); }).find("another run"),
+              std::string::npos);
+  }
+  const headway::internal::DirectoryLock again(directory / "run");
+  headway_test::write_bytes(directory / "file", "x");
+  EXPECT_NE(message_of([&] { headway::internal::DirectoryLock(directory / "file"); }).find("cannot be made"),
+            std::string::npos);
+}
+
+}  // namespace

@@ -1,0 +1,311 @@
+// Optimizers against plain loops in double, over many steps.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "headway/autograd.h"
+#include "headway/ops.h"
+#include "headway/optimizer.h"
+#include "support/bits.h"
+#include "support/message_of.h"
+#include "support/tiny_model.h"
+
+namespace {
+
+using headway::AdamOptions;
+using headway::DType;
+using headway::NamedTensor;
+using headway::SgdOptions;
+using headway::Tensor;
+using headway_test::message_of;
+using headway_test::same_bits;
+using headway_test::TinyModel;
+
+constexpr int kSteps = 20;
+
+// One parameter as the formulas see it.
+struct Reference {
+  std::vector<double> value, first, second, largest;
+  int steps = 0;
+
+  explicit Reference(const Tensor& tensor)
+      : value(tensor.to_vector()), first(value.size()), second(value.size()), largest(value.size()) {}
+
+  void sgd(const std::vector<double>& gradient, double rate, const SgdOptions& o) {
+    ++steps;
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      double g = gradient[i] + o.weight_decay * value[i];
+      if (o.momentum != 0) {
+        first[i] = steps == 1 ? g : o.momentum * first[i] + (1 - o.dampening) * g;
+        g = o.nesterov ? g + o.momentum * first[i] : first[i];
+      }
+      value[i] -= rate * g;
+    }
+  }
+
+  void adam(const std::vector<double>& gradient, double rate, const AdamOptions& o, bool decoupled) {
+    ++steps;
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      double g = gradient[i];
+      if (decoupled) {
+        value[i] -= rate * *o.weight_decay * value[i];
+      } else {
+        g += *o.weight_decay * value[i];
+      }
+      first[i] = o.beta1 * first[i] + (1 - o.beta1) * g;
+      second[i] = o.beta2 * second[i] + (1 - o.beta2) * g * g;
+      largest[i] = std::max(largest[i], second[i]);
+      const double v_hat = (o.amsgrad ? largest[i] : second[i]) / (1 - std::pow(o.beta2, steps));
+      value[i] -= rate * (first[i] / (1 - std::pow(o.beta1, steps))) / (std::sqrt(v_hat) + o.epsilon);
+    }
+  }
+};
+
+std::vector<NamedTensor> make_parameters(DType dtype) {
+  std::vector<NamedTensor> parameters;
+  for (const headway::Shape& shape :
+       {headway::Shape{3, 7}, headway::Shape{5}, headway::Shape{0, 4}, headway::Shape{}}) {
+    std::string name("p");
+    name += std::to_string(parameters.size());
+    parameters.push_back({name, Tensor::randn(shape, 10 + parameters.size(), dtype).set_requires_grad()});
+  }
+  return parameters;
+}
+
+// Runs the optimizer and `reference_step(reference, gradient, parameter number)` side by side. The second parameter has
+// no gradient in every third step, and gradients come with strides in every second.
+template <typename Step>
+void compare(headway::Optimizer& optimizer, const std::vector<NamedTensor>& parameters, const Step& reference_step) {
+  const DType dtype = parameters[0].tensor.dtype();
+  std::vector<Reference> references;
+  for (const NamedTensor& parameter : parameters) references.emplace_back(parameter.tensor);
+  constexpr double kFactor = 0.75;
+  for (int step = 1; step <= kSteps; ++step) {
+    for (std::size_t p = 0; p < parameters.size(); ++p) {
+      const Tensor& tensor = parameters[p].tensor;
+      if (p == 1 && step % 3 == 0) {
+        tensor.set_grad({});
+        continue;
+      }
+      Tensor gradient = Tensor::randn(tensor.shape(), static_cast<std::uint64_t>(1000 * step) + p, dtype);
+      if (p == 0 && step % 2 == 0) gradient = gradient.transpose(0, 1).contiguous().transpose(0, 1);
+      tensor.set_grad(gradient);
+      std::vector<double> scaled = gradient.to_vector();
+      for (double& g : scaled) g *= kFactor;
+      reference_step(references[p], scaled, p);
+    }
+    const std::uint64_t version = parameters[0].tensor.version();
+    optimizer.step(kFactor);
+    EXPECT_GT(parameters[0].tensor.version(), version);
+    EXPECT_EQ(optimizer.steps(), step);
+  }
+  const double tolerance = dtype == DType::float64 ? 1e-13 : dtype == DType::float32 ? 1e-5 : 0.1;
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    const std::vector<double> values = parameters[p].tensor.to_vector();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      ASSERT_NEAR(values[i], references[p].value[i], tolerance * (1 + std::abs(references[p].value[i])))
+          << parameters[p].name << " " << i << " " << dtype_name(dtype);
+    }
+  }
+}
+
+constexpr DType kDtypes[] = {DType::float32, DType::float64, DType::bfloat16};
+
+TEST(TrainOptimizer, SgdIsTheFormula) {
+  const SgdOptions cases[] = {
+      {.learning_rate = 0.1},
+      {.learning_rate = 0.1, .weight_decay = 0.05},
+      {.learning_rate = 0.05, .momentum = 0.9},
+      {.learning_rate = 0.05, .momentum = 0.9, .dampening = 0.3, .weight_decay = 0.01},
+      {.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 0.01, .nesterov = true},
+  };
+  for (const SgdOptions& options : cases) {
+    for (const DType dtype : kDtypes) {
+      const std::vector<NamedTensor> parameters = make_parameters(dtype);
+      headway::Sgd optimizer({{.parameters = parameters}}, options);
+      compare(optimizer, parameters, [&](Reference& reference, const std::vector<double>& gradient, std::size_t) {
+        reference.sgd(gradient, options.learning_rate, options);
+      });
+    }
+  }
+}
+
+TEST(TrainOptimizer, AdamAndAdamWAreTheFormula) {
+  const AdamOptions cases[] = {
+      {.learning_rate = 0.01, .weight_decay = 0.0},
+      {.learning_rate = 0.01, .weight_decay = 0.1},
+      {.learning_rate = 0.01, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-3, .weight_decay = 0.1, .amsgrad = true},
+  };
+  for (const AdamOptions& options : cases) {
+    for (const DType dtype : kDtypes) {
+      for (const bool decoupled : {false, true}) {
+        const std::vector<NamedTensor> parameters = make_parameters(dtype);
+        std::unique_ptr<headway::Optimizer> optimizer;
+        if (decoupled) {
+          optimizer = std::make_unique<headway::AdamW>(std::vector<headway::ParameterGroup>{{parameters}}, options);
+        } else {
+          optimizer = std::make_unique<headway::Adam>(std::vector<headway::ParameterGroup>{{parameters}}, options);
+        }
+        compare(*optimizer, parameters, [&](Reference& reference, const std::vector<double>& gradient, std::size_t) {
+          reference.adam(gradient, options.learning_rate, options, decoupled);
+        });
+      }
+    }
+  }
+}
+
+TEST(TrainOptimizer, GroupsHaveTheirOwnDecayAndRate) {
+  const std::vector<NamedTensor> all = make_parameters(DType::float64);
+  headway::AdamW optimizer({{.parameters = {all[0], all[1]}},
+                            {.parameters = {all[2], all[3]}, .weight_decay = 0.0, .learning_rate_factor = 0.1}},
+                           {.learning_rate = 0.02, .weight_decay = 0.3});
+  ASSERT_EQ(optimizer.parameters().size(), 4u);
+  EXPECT_EQ(optimizer.parameters()[3].name, "p3");
+  compare(optimizer, all, [](Reference& reference, const std::vector<double>& gradient, std::size_t p) {
+    const bool second = p >= 2;
+    reference.adam(gradient, second ? 0.002 : 0.02, {.weight_decay = second ? 0.0 : 0.3}, true);
+  });
+}
+
+TEST(TrainOptimizer, DefaultsAreTorchs) {
+  const auto moved = [](auto make) {
+    Tensor parameter = Tensor::full({1}, 2.0, DType::float64).set_requires_grad();
+    auto optimizer = make(std::vector<headway::ParameterGroup>{{.parameters = {{"p", parameter}}}});
+    parameter.set_grad(Tensor::full({1}, 0.5, DType::float64));
+    optimizer->step();
+    return parameter.item();
+  };
+  const double adam_step = 1e-3 * 0.5 / (0.5 + 1e-8);
+  EXPECT_NEAR(moved([](auto groups) { return std::make_unique<headway::Adam>(groups, AdamOptions{}); }),
+              2.0 - adam_step, 1e-14);
+  EXPECT_NEAR(moved([](auto groups) { return std::make_unique<headway::AdamW>(groups, AdamOptions{}); }),
+              2.0 * (1 - 1e-3 * 0.01) - adam_step, 1e-14);
+  EXPECT_NEAR(moved([](auto groups) { return std::make_unique<headway::Sgd>(groups, SgdOptions{}); }), 2.0 - 1e-3 * 0.5,
+              1e-14);
+}
+
+TEST(TrainOptimizer, LearningRateCanBeSet) {
+  Tensor parameter = Tensor::full({2}, 1.0).set_requires_grad();
+  headway::Sgd optimizer({{.parameters = {{"p", parameter}}}}, {.learning_rate = 0.5});
+  EXPECT_EQ(optimizer.learning_rate(), 0.5);
+  optimizer.set_learning_rate(0.25);
+  parameter.set_grad(Tensor::full({2}, 2.0));
+  optimizer.step();
+  EXPECT_EQ(parameter.at({1}), 0.5);
+  optimizer.zero_grad();
+  EXPECT_FALSE(parameter.grad().defined());
+  EXPECT_EQ(message_of([&] { optimizer.set_learning_rate(-1); }), "Sgd: learning_rate is -1, expected 0 or more");
+}
+
+TEST(TrainOptimizer, AStepIsSeenAsAChangeInPlace) {
+  Tensor weight = Tensor::full({2, 2}, 1.0).set_requires_grad();
+  headway::Sgd optimizer({{.parameters = {{"w", weight}}}}, {});
+  const Tensor x = Tensor::full({2, 2}, 1.0).set_requires_grad();
+  const Tensor loss = headway::sum(headway::matmul(x, weight));
+  weight.set_grad(Tensor::full({2, 2}, 1.0));
+  optimizer.step();
+  EXPECT_NE(message_of([&] { loss.backward(); }).find("changed in place"), std::string::npos);
+}
+
+TEST(TrainOptimizer, StateMovesToAnotherOptimizer) {
+  const auto run = [](headway::Optimizer& optimizer, int from, int to) {
+    for (int step = from; step < to; ++step) {
+      for (const NamedTensor& parameter : optimizer.parameters()) {
+        parameter.tensor.set_grad(Tensor::randn(parameter.tensor.shape(), static_cast<std::uint64_t>(step)));
+      }
+      optimizer.step();
+    }
+  };
+  const TinyModel straight, first, second;
+  const AdamOptions options{.learning_rate = 0.05, .amsgrad = true};
+  headway::AdamW whole(straight, options), before(first, options), after(second, options);
+  run(whole, 0, 9);
+  run(before, 0, 4);
+  second.load_state_dict(first.state_dict());
+  after.load_state_dict(before.state_dict());
+  EXPECT_EQ(after.steps(), 4);
+  run(after, 4, 9);
+  const headway::StateDict expected = whole.state_dict(), got = after.state_dict();
+  ASSERT_EQ(expected.size(), 4u * 4 + 1);
+  EXPECT_TRUE(expected.contains("layers.0.weight.max_exp_avg_sq"));
+  for (const auto& [name, tensor] : expected) EXPECT_TRUE(same_bits(tensor, got.at(name))) << name;
+  for (const auto& [name, tensor] : straight.state_dict()) {
+    EXPECT_TRUE(same_bits(tensor, second.state_dict().at(name))) << name;
+  }
+}
+
+TEST(TrainOptimizer, AStateThatDoesNotFitChangesNothing) {
+  const TinyModel model;
+  headway::Adam optimizer(model, {});
+  for (const NamedTensor& p : optimizer.parameters()) p.tensor.set_grad(Tensor::full(p.tensor.shape(), 1.0));
+  optimizer.step();
+  headway::StateDict good;
+  for (const auto& [name, tensor] : optimizer.state_dict())
+    good[name] = Tensor::full(tensor.shape(), 5, tensor.dtype());
+
+  headway::StateDict missing = good, extra = good, other_shape = good, negative = good;
+  missing.erase("layers.1.bias.exp_avg");
+  extra["layers.9.bias.exp_avg"] = Tensor::zeros({1});
+  other_shape["layers.1.bias.exp_avg"] = Tensor::zeros({4});
+  negative["steps"] = Tensor::full({}, -1, DType::int64);
+  EXPECT_EQ(message_of([&] { optimizer.load_state_dict(missing); }),
+            "Adam: load_state_dict: \"layers.1.bias.exp_avg\" is missing, expected float32[3]");
+  EXPECT_EQ(message_of([&] { optimizer.load_state_dict(extra); }),
+            "Adam: load_state_dict: \"layers.9.bias.exp_avg\" is none of the optimizer's");
+  EXPECT_EQ(message_of([&] { optimizer.load_state_dict(other_shape); }),
+            "Adam: load_state_dict: \"layers.1.bias.exp_avg\" is float32[4], expected float32[3]");
+  EXPECT_EQ(message_of([&] { optimizer.load_state_dict(negative); }),
+            "Adam: load_state_dict: \"steps\" is -1, expected 0 or more");
+  EXPECT_EQ(optimizer.steps(), 1);
+  EXPECT_NEAR(optimizer.state_dict().at("layers.0.bias.exp_avg").at({0}), 0.1, 1e-7);
+  optimizer.load_state_dict(good);
+  EXPECT_EQ(optimizer.steps(), 5);
+}
+
+TEST(TrainOptimizer, FrozenParametersAreLeftOut) {
+  const TinyModel model;
+  model.first_.freeze();
+  headway::Adam optimizer(model, {});
+  ASSERT_EQ(optimizer.parameters().size(), 2u);
+  EXPECT_EQ(optimizer.parameters()[0].name, "layers.1.weight");
+  model.freeze();
+  EXPECT_EQ(message_of([&] { headway::Adam(model, {}); }), "Adam: there is no parameter that requires a gradient");
+  const Tensor before = model.second_.weight_.get().clone();
+  optimizer.zero_grad();
+  optimizer.step();
+  EXPECT_TRUE(same_bits(before, model.second_.weight_.get()));
+}
+
+TEST(TrainOptimizer, BadParametersAreNamed) {
+  const auto error = [](const std::vector<NamedTensor>& parameters) {
+    return message_of([&] { headway::Adam({{.parameters = parameters}}, {}); });
+  };
+  Tensor leaf = Tensor::zeros({2, 3}).set_requires_grad();
+  EXPECT_EQ(error({{"a", leaf}, {"b", leaf}}), "Adam: parameter \"b\" comes twice");
+  EXPECT_EQ(error({{"a", leaf}, {"a", Tensor::zeros({1}).set_requires_grad()}}),
+            "Adam: there are two parameters named \"a\"");
+  EXPECT_EQ(error({{"a", headway::scale(leaf, 2)}}),
+            "Adam: parameter \"a\" (float32[2, 3]) is the result of an operation, expected a leaf");
+  EXPECT_EQ(error({{"a", Tensor::zeros({4})}}), "Adam: parameter \"a\" (float32[4]) does not require a gradient");
+  EXPECT_EQ(error({{"a", Tensor()}}), "Adam: parameter \"a\" is undefined");
+  EXPECT_EQ(error({{"a", Tensor::zeros({2, 3}).transpose(0, 1).set_requires_grad()}}),
+            "Adam: parameter \"a\" (float32[3, 2]) has strides [1, 3], expected dense memory");
+}
+
+TEST(TrainOptimizer, BadOptionsAreNamed) {
+  const TinyModel model;
+  EXPECT_EQ(message_of([&] { headway::Adam(model, {.beta1 = 1.0}); }), "Adam: beta1 is 1, expected 0 to below 1");
+  EXPECT_EQ(message_of([&] { headway::AdamW(model, {.beta2 = -0.1}); }), "AdamW: beta2 is -0.1, expected 0 to below 1");
+  EXPECT_EQ(message_of([&] { headway::AdamW(model, {.epsilon = -1}); }), "AdamW: epsilon is -1, expected 0 or more");
+  EXPECT_EQ(message_of([&] { headway::AdamW(model, {.weight_decay = -1}); }),
+            "AdamW: weight_decay is -1, expected 0 or more");
+  EXPECT_EQ(message_of([&] { headway::Sgd(model, {.learning_rate = NAN}); }),
+            "Sgd: learning_rate is nan, expected 0 or more");
+  EXPECT_EQ(message_of([&] { headway::Sgd(model, {.nesterov = true}); }),
+            "Sgd: nesterov with momentum 0 and dampening 0, expected a momentum and no dampening");
+  headway::Sgd optimizer(model, {});
+  EXPECT_EQ(message_of([&] { optimizer.step(INFINITY); }), "Sgd: gradient_factor is inf, expected a finite number");
+}
+
+}  // namespace
