@@ -53,10 +53,11 @@ class Case:
 
 
 def random_inputs(case, torch):
-    """source, target and the direction that makes the loss: [batch, length, width] each."""
+    """source, target and the direction that makes the loss: [batch, length, width] each, None where it is not read."""
     generator = torch.Generator().manual_seed(17)
     shape = (case.batch, case.length, case.width)
-    return [torch.randn(shape, generator=generator) for _ in range(3)]
+    wanted = (True, case.layers > 0, case.training)
+    return [torch.randn(shape, generator=generator) if one else None for one in wanted]
 
 
 class TorchSide:
@@ -195,7 +196,7 @@ class HeadwaySide:
             *(case.layers, case.width, case.heads, case.feed_forward, case.batch, case.length),
             *(int(case.training), WEIGHTS[case.weights], case.dropout, learning_rate),
         )
-        pointers = Inputs(*(one.data_ptr() for one in inputs)) if inputs else Inputs()
+        pointers = Inputs(*(None if one is None else one.data_ptr() for one in inputs)) if inputs else Inputs()
         self.steps = self.library.layer_steps_create(config, pointers)
         if not self.steps:
             headway.check(-1)

@@ -191,15 +191,26 @@ struct Tensors {
 
 void expect_right(const Case& c) {
   Tensors t(c);
+  // (batch, rows, depth) and (batch, columns, depth)
+  std::vector<double> a, b;
+  for (std::int64_t n = 0; n < c.batch; ++n) {
+    for (std::int64_t i = 0; i < c.rows; ++i) {
+      for (std::int64_t k = 0; k < c.depth; ++k) a.push_back(t.a.get(n, i, k));
+    }
+    for (std::int64_t j = 0; j < c.columns; ++j) {
+      for (std::int64_t k = 0; k < c.depth; ++k) b.push_back(t.b.get(n, k, j));
+    }
+  }
   std::vector<double> sums, scales;  // a b + bias, and the sum of the magnitudes
   t.result.for_each([&](std::int64_t n, std::int64_t i, std::int64_t j) {
     double sum = c.bias ? t.bias.get(0, 0, j) : 0;
     if (c.accumulate) sum += t.result.get(n, i, j);
     double scale = std::abs(sum);
+    const double* row = a.data() + (n * c.rows + i) * c.depth;
+    const double* column = b.data() + (n * c.columns + j) * c.depth;
     for (std::int64_t k = 0; k < c.depth; ++k) {
-      const double term = t.a.get(n, i, k) * t.b.get(n, k, j);
-      sum += term;
-      scale += std::abs(term);
+      sum += row[k] * column[k];
+      scale += std::abs(row[k] * column[k]);
     }
     sums.push_back(sum);
     scales.push_back(scale);
@@ -298,9 +309,9 @@ TEST(Matmul, LargerSizes) {
   struct Size {
     std::int64_t rows, columns, depth;
   };
-  constexpr Size kSizes[] = {{63, 64, 65},   {127, 128, 129}, {129, 127, 128}, {200, 513, 96}, {17, 640, 513},
-                             {513, 31, 257}, {16, 256, 2051}, {300, 40, 1030}, {33, 35, 4100}, {8, 1000, 64},
-                             {1000, 8, 64},  {1, 700, 300},   {700, 1, 300}};
+  constexpr Size kSizes[] = {{63, 64, 65},   {127, 128, 129}, {129, 127, 128}, {200, 513, 96},  {17, 640, 513},
+                             {513, 31, 257}, {16, 256, 2051}, {300, 40, 1030}, {33, 35, 4100},  {8, 1000, 64},
+                             {1000, 8, 64},  {1, 700, 300},   {700, 1, 300},   {24, 1030, 1100}};
   for (const auto [dtype, result] : kTypes) {
     for (const Size size : kSizes) {
       for (const bool transposed : {false, true}) {
@@ -314,8 +325,17 @@ TEST(Matmul, LargerSizes) {
         c.activation = Activation::gelu;
         c.keeps_before = true;
         expect_right(c);
+        c.result = Order::columns;
+        expect_right(c);
       }
     }
+  }
+}
+
+// More of B than is packed at a time.
+TEST(Matmul, Parts) {
+  for (const DType dtype : {DType::float32, DType::bfloat16}) {
+    expect_right({.rows = 264, .columns = 1030, .depth = 1030, .dtype = dtype, .result_dtype = dtype, .bias = true});
   }
 }
 
@@ -446,6 +466,8 @@ TEST(Matmul, TheSameBitsOnAnyNumberOfThreads) {
                          .b = b,
                          .bias = true,
                          .activation = Activation::gelu});
+        cases.push_back(
+            {.rows = 270, .columns = 530, .depth = 2200, .dtype = dtype, .result_dtype = result, .a = a, .b = b});
         cases.push_back({.rows = 70,
                          .columns = 64,
                          .depth = 32,

@@ -171,10 +171,15 @@ void kill_many_times(const Plan& plan) {
   std::cout << killed << " kills, " << within_a_write << " of them within a write, " << ended << " runs ended\n";
 }
 
-TEST(TrainKill, ATransformerWithACheckpointNowAndThen) { kill_many_times({.steps = 300, .checkpoint_every = 7}); }
+// Sanitizers and emulation make every step slow.
+std::int64_t reduced(std::int64_t steps) { return std::getenv("HEADWAY_TEST_REDUCED") ? steps / 5 : steps; }
+
+TEST(TrainKill, ATransformerWithACheckpointNowAndThen) {
+  kill_many_times({.steps = reduced(300), .checkpoint_every = 7});
+}
 
 TEST(TrainKill, ATinyModelWithACheckpointEveryStep) {
-  kill_many_times({.steps = 120, .checkpoint_every = 1, .width = 4096});
+  kill_many_times({.steps = reduced(120), .checkpoint_every = 1, .width = 4096});
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Compares Headway with PyTorch, both ways: what torch computes from its own weights for several fresh seeds and sizes
-# goes through Headway, and modules that Headway made go through torch. HEADWAY_TORCH_PYTHON may name a Python interpreter
-# that has PyTorch, NumPy and safetensors; otherwise a virtual environment is made for them. HEADWAY_CONFORMANCE_SEED is
-# the first seed (default: a random one), HEADWAY_CONFORMANCE_ROUNDS their number (default: 3).
+# goes through Headway, and modules that Headway made go through torch. HEADWAY_TORCH_PYTHON may name a Python
+# interpreter that has PyTorch, NumPy and safetensors; otherwise a virtual environment is made for them.
+# HEADWAY_CONFORMANCE_SEED is the first seed (default: a random one), HEADWAY_CONFORMANCE_ROUNDS their number (default:
+# 3), HEADWAY_CONFORMANCE_BUILD a build directory that is there already (default: build/release, configured here).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,7 +22,7 @@ fi
 "$python" -c "import torch, numpy, safetensors" || { echo "conformance: $python lacks a package" >&2; exit 1; }
 
 build=${HEADWAY_CONFORMANCE_BUILD:-build/release}
-if [[ $build == build/release ]]; then cmake --preset release > /dev/null; fi
+if [[ -z ${HEADWAY_CONFORMANCE_BUILD:-} ]]; then cmake --preset release > /dev/null; fi
 cmake --build "$build" -j "${JOBS:-$(nproc)}" --target nn_torch_test export_state_dicts
 
 work=build/conformance

@@ -15,16 +15,20 @@ namespace {
 
 constexpr int kWorkspaceSlot = 2;
 constexpr int kPackSlot = 3;
-constexpr std::size_t kSmallPack = std::size_t{256} << 10;        // stays with the thread
-constexpr std::int64_t kPackedBytes = std::int64_t{8} << 20;      // of B at a time
-constexpr std::int64_t kItemPackedBytes = std::int64_t{2} << 20;  // the same where a task computes a whole product
-constexpr std::int64_t kPackElements = std::int64_t{32} << 10;    // packed by one task
-constexpr std::int64_t kLeastTask = std::int64_t{100} << 10;      // multiply-adds that are worth a task of their own
-constexpr std::int64_t kTasks = 16;                               // enough to keep threads evenly busy
-constexpr std::int64_t kRowsInPlace = 64;                         // rows that do not pay for packing B
-constexpr std::int64_t kRowsOfOneTask = 16;                       // the most, in tiles
-constexpr std::int64_t kRowsPackedOnce = 32;                      // the most where the task packs B itself, in tiles
-constexpr std::int64_t kWideColumns = 1024;                       // enough for tasks of twice the usual width
+constexpr std::size_t kSmallScratch = std::size_t{256} << 10;      // stays with the thread
+constexpr std::int64_t kPackedBytes = std::int64_t{2} << 20;       // of B at a time
+constexpr std::int64_t kPartColumns = 512;                         // cut by depth rather than into fewer columns
+constexpr std::int64_t kSumsBytes = std::int64_t{8} << 20;         // of sums that the result cannot hold
+constexpr std::int64_t kSumsRows = 64;                             // they have room for whole strips
+constexpr std::int64_t kItemScratchBytes = std::int64_t{4} << 20;  // scratch of a task that computes a whole product
+constexpr std::int64_t kPackElements = std::int64_t{32} << 10;     // packed by one task
+constexpr std::int64_t kPackDepth = 16;                            // a multiple of every element's values
+constexpr std::int64_t kLeastTask = std::int64_t{100} << 10;       // multiply-adds that are worth a task of their own
+constexpr std::int64_t kTasks = 16;                                // enough to keep threads evenly busy
+constexpr std::int64_t kRowsInPlace = 64;                          // rows that do not pay for packing B
+constexpr std::int64_t kRowsOfOneTask = 16;                        // the most, in tiles
+constexpr std::int64_t kRowsPackedOnce = 32;                       // the most where the task packs B itself, in tiles
+constexpr std::int64_t kWideColumns = 1024;                        // enough for tasks of twice the usual width
 
 std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 std::int64_t round_up(std::int64_t value, std::int64_t multiple) { return divide_up(value, multiple) * multiple; }
@@ -117,37 +121,27 @@ class Plan {
     } else if (p.rows <= kRowsPackedOnce * kernels_.tile_rows && reads_a_in_place()) {
       how_ = OperandB::packed;  // no other task needs the same part of B
     }
-    depth_elements_ = divide_up(p.depth, kernels_.values);
-    const bool plain = p.result.dtype != DType::bfloat16 && p.result.dtype != DType::float16 &&
-                       p.result.column_stride == 1 && p.activation == Activation::none && !p.before_activation.data;
-    // Sums of a plain result wait in the result between the parts of depth.
-    const std::int64_t unit = kernels_.tile_columns;
-    const std::int64_t room = kPackedBytes / kernels_.element_bytes;
-    columns_ = round_up(p.columns, unit);
-    depth_ = std::max<std::int64_t>(depth_elements_, 1);
-    if (how_ == OperandB::panels && columns_ * depth_ > room) {
-      columns_ = std::min(columns_, plain ? std::max<std::int64_t>(512, room / depth_ / unit * unit)
-                                          : std::max(unit, room / depth_ / unit * unit));
-      if (plain) depth_ = std::min(depth_, room / columns_);
-    }
+    plain_ = p.result.dtype != DType::bfloat16 && p.result.dtype != DType::float16 && p.result.column_stride == 1 &&
+             p.activation == Activation::none && !p.before_activation.data;
+    columns_ = round_up(p.columns, kernels_.tile_columns);
+    depth_ = std::max<std::int64_t>(1, divide_up(p.depth, kernels_.values));
+    if (how_ == OperandB::panels) limit_packed();
   }
 
   std::int64_t work() const { return product_.rows * product_.columns * std::max<std::int64_t>(product_.depth, 1); }
-  std::size_t packed_bytes() const {
-    if (how_ != OperandB::panels) return 0;
-    return static_cast<std::size_t>(columns_ / kernels_.tile_columns * panel_bytes(depth_ * kernels_.values));
-  }
+  // The memory that run() needs.
+  std::size_t scratch_bytes() const { return static_cast<std::size_t>(packed_bytes() + sums_bytes()); }
 
-  // Packs and computes, in tasks where it is worth it, with packed_bytes() of memory.
-  void run(std::byte* packed) const {
+  // Packs and computes, in tasks where it is worth it, with scratch_bytes() of memory.
+  void run(std::byte* memory) const {
     for (std::int64_t c = 0; c < product_.columns; c += columns_) {
       const std::int64_t column_end = std::min(c + columns_, product_.columns);
       std::int64_t k = 0;
       do {
         const std::int64_t end = std::min(k + depth_ * kernels_.values, product_.depth);
         const Part part = {c, column_end, k, end};
-        if (how_ == OperandB::panels) pack(part, packed);
-        compute(part, packed);
+        if (how_ == OperandB::panels) pack(part, memory);
+        compute(part, memory);
         k = end;
       } while (k < product_.depth);
     }
@@ -158,6 +152,29 @@ class Plan {
   struct Part {
     std::int64_t column, column_end, depth, depth_end;
   };
+
+  // Cuts B so that what is packed at a time stays in the caches. A plain result holds the sums of one part of depth
+  // until the next; for others they need memory of their own, and where that is too much, B is cut by columns alone.
+  void limit_packed() {
+    const std::int64_t unit = kernels_.tile_columns, room = kPackedBytes / kernels_.element_bytes;
+    if (columns_ * depth_ <= room) return;
+    const std::int64_t columns = std::min(columns_, std::max(kPartColumns, room / depth_ / unit * unit));
+    const bool keeps_sums = sums_rows() * columns * kernels_.real_bytes <= kSumsBytes;
+    if (plain_ || keeps_sums) {
+      columns_ = columns;
+      depth_ = std::min(depth_, std::max(kPackDepth, room / columns_ / kPackDepth * kPackDepth));
+    } else {
+      columns_ = std::min(columns_, std::max(4 * unit, room / depth_ / unit * unit));
+    }
+  }
+  bool keeps_sums() const { return !plain_ && depth_ * kernels_.values < product_.depth; }
+  std::int64_t sums_rows() const { return round_up(product_.rows, kSumsRows); }
+  std::int64_t sums_stride() const { return columns_ + kernels_.tile_columns; }
+  std::int64_t packed_bytes() const {
+    if (how_ != OperandB::panels) return 0;
+    return round_up(columns_ / kernels_.tile_columns * panel_bytes(depth_ * kernels_.values), 64);
+  }
+  std::int64_t sums_bytes() const { return keeps_sums() ? sums_rows() * sums_stride() * kernels_.real_bytes : 0; }
 
   // Runs body(task) for all tasks, on one thread where the work is too small to share.
   template <typename Body>
@@ -170,26 +187,32 @@ class Plan {
   }
 
   void pack(const Part& part, std::byte* packed) const {
+    // Cut across what lies side by side in memory.
     const std::int64_t unit = kernels_.tile_columns;
-    const std::int64_t depth = divide_up(part.depth_end - part.depth, kernels_.values);
+    const std::int64_t depth = std::max<std::int64_t>(1, part.depth_end - part.depth);
     const std::int64_t columns = part.column_end - part.column;
-    const std::int64_t step = std::max<std::int64_t>(1, kPackElements / std::max<std::int64_t>(1, depth * unit)) * unit;
-    const std::int64_t tasks = divide_up(columns, step);
+    const bool by_depth = product_.b.column_stride == 1;
+    const std::int64_t deep = by_depth ? round_up(divide_up(kPackElements, columns), kPackDepth) : depth;
+    const std::int64_t wide = by_depth ? columns : round_up(divide_up(kPackElements, depth), unit);
+    const std::int64_t column_tasks = divide_up(columns, wide), tasks = column_tasks * divide_up(depth, deep);
+    const std::int64_t stride = kernels_.panel_elements(part.depth_end - part.depth);
     for_tasks(tasks, tasks > 1, [&](std::int64_t task) {
-      const std::int64_t c = task * step;
-      kernels_.pack({.source = offset(product_.b, part.depth, part.column + c),
-                     .depth = part.depth_end - part.depth,
-                     .columns = std::min(step, columns - c),
-                     .packed = packed + c / unit * panel_bytes(part.depth_end - part.depth)});
+      const std::int64_t k = task / column_tasks * deep, c = task % column_tasks * wide;
+      const std::int64_t element = c / unit * stride + k / kernels_.values * unit;
+      kernels_.pack({.source = offset(product_.b, part.depth + k, part.column + c),
+                     .depth = std::min(deep, part.depth_end - part.depth - k),
+                     .columns = std::min(wide, columns - c),
+                     .packed = packed + element * kernels_.element_bytes,
+                     .panel_stride = stride});
     });
   }
 
-  void compute(const Part& part, const std::byte* packed) const {
+  void compute(const Part& part, std::byte* packed) const {
     const std::int64_t columns = part.column_end - part.column;
     const std::int64_t depth = part.depth_end - part.depth;
     // Rows first. Where A is copied, a task has many of them and many columns: others copy the same again.
     const bool copies = !reads_a_in_place();
-    const std::int64_t row_unit = (copies ? 8 : 2) * kernels_.tile_rows;
+    const std::int64_t row_unit = copies ? 8 * kernels_.tile_rows : kernels_.strip_rows;
     const std::int64_t column_unit = (copies ? 8 : (columns > kWideColumns ? 4 : 2)) * kernels_.tile_columns;
     const std::int64_t per_row = columns * std::max<std::int64_t>(depth, 1);
     std::int64_t rows = round_up(std::max(divide_up(product_.rows, kTasks), divide_up(kLeastTask, per_row)), row_unit);
@@ -222,7 +245,7 @@ class Plan {
     std::int64_t row, row_end, column, column_end;  // columns count from the part's first
   };
 
-  void compute_task(const Part& part, const std::byte* packed, const Rectangle& where) const {
+  void compute_task(const Part& part, std::byte* packed, const Rectangle& where) const {
     const Product& p = product_;
     const std::int64_t column = part.column + where.column;
     const std::int64_t panel = where.column / kernels_.tile_columns * panel_bytes(part.depth_end - part.depth);
@@ -238,7 +261,14 @@ class Plan {
                        .bias_of_rows = p.bias_of_rows,
                        .activation = p.activation,
                        .before_activation = offset(p.before_activation, where.row, column),
-                       .accumulate = p.accumulate || part.depth > 0};
+                       .accumulate = p.accumulate || (plain_ && part.depth > 0)};
+    if (keeps_sums()) {
+      const std::int64_t first = where.row * sums_stride() + where.column;
+      task.sums = packed + packed_bytes() + first * kernels_.real_bytes;
+      task.sums_stride = sums_stride();
+      task.begins = part.depth == 0;
+      task.ends = part.depth_end == p.depth;
+    }
     if (p.bias && part.depth == 0) {
       task.bias = p.bias + (p.bias_of_rows ? where.row : column) * static_cast<std::int64_t>(item_size(p.result.dtype));
     }
@@ -248,9 +278,9 @@ class Plan {
   const MatmulKernels& kernels_;
   Product product_;
   OperandB how_ = OperandB::panels;
-  std::int64_t depth_elements_ = 0;  // elements of depth
-  std::int64_t columns_ = 0;         // packed at a time
-  std::int64_t depth_ = 0;           // packed at a time, elements
+  bool plain_ = false;        // the result can hold sums
+  std::int64_t columns_ = 0;  // packed at a time
+  std::int64_t depth_ = 0;    // packed at a time, elements
 };
 
 // Takes the batch as one taller matrix where B is the same for all and the rows go on evenly.
@@ -276,21 +306,21 @@ void matmul(const MatmulProblem& problem) {
     return Plan(kernels, transposes ? transposed(product) : product);
   };
   const Plan first = plan(0);
-  const std::size_t bytes = first.packed_bytes();
-  if (p.batch > 1 && (p.batch >= kTasks || first.work() <= 4 * kLeastTask) && bytes <= kItemPackedBytes) {
+  const std::size_t bytes = first.scratch_bytes();
+  if (p.batch > 1 && (p.batch >= kTasks || first.work() <= 4 * kLeastTask) && bytes <= kItemScratchBytes) {
     // Whole products are tasks: what they call runs on their thread.
     const std::int64_t together = std::max<std::int64_t>(1, kLeastTask / std::max<std::int64_t>(1, first.work()));
     parallel_for(divide_up(p.batch, together), [&](std::int64_t task, int) {
-      std::byte* packed = thread_scratch(kPackSlot, bytes);
+      std::byte* memory = thread_scratch(kPackSlot, bytes);
       for (std::int64_t b = task * together; b < std::min((task + 1) * together, p.batch); ++b) {
-        plan(b).run(packed);
+        plan(b).run(memory);
       }
     });
     return;
   }
-  const std::unique_ptr<ScratchBuffer> large = bytes > kSmallPack ? std::make_unique<ScratchBuffer>(bytes) : nullptr;
-  std::byte* packed = large ? large->data() : thread_scratch(kPackSlot, bytes);
-  for (std::int64_t b = 0; b < p.batch; ++b) plan(b).run(packed);
+  const std::unique_ptr<ScratchBuffer> large = bytes > kSmallScratch ? std::make_unique<ScratchBuffer>(bytes) : nullptr;
+  std::byte* memory = large ? large->data() : thread_scratch(kPackSlot, bytes);
+  for (std::int64_t b = 0; b < p.batch; ++b) plan(b).run(memory);
 }
 
 }  // namespace headway::inline v0::internal::cpu

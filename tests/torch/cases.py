@@ -34,7 +34,7 @@ class Sizes:
         """Larger ones, odd ones among them."""
         draw = random.Random(seed)
         heads = draw.choice([1, 2, 3, 4, 8])
-        head_dim = draw.choice([d for d in [3, 4, 8, 10, 16, 17, 32, 64] if heads * d <= 72])
+        head_dim = draw.choice([d for d in [3, 4, 8, 10, 16, 17, 32, 64] if 8 <= heads * d <= 72])
         # Training in float32 must not hang on a rounding error for torch to be within 1e-5 of its own float64: among
         # many parameters some have gradients that are hardly more than rounding errors, which Adam with a small epsilon
         # makes steps of full size, and among many hidden values some are so near to 0 that relu's slope is chance.

@@ -308,9 +308,8 @@ class ReluMargin:
         return self.least > self.kLeast
 
 
-def compute(case, dtype, tensors):
-    """All results of a case whose state, inputs and d_outputs are given by their names in the file; and whether float32
-    can give them, see ReluMargin."""
+def compute_watched(case, dtype, tensors):
+    """All results of a case whose state, inputs and d_outputs are given by their names in the file, and the margin."""
     o = case.options
     part = lambda prefix: {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
     module = make_module(case.kind, o)
@@ -324,7 +323,7 @@ def compute(case, dtype, tensors):
     if "optimizer" in o:
         results["losses"] = train(case.kind, module, o, inputs, tensors["d_output.output"].to(dtype))
         results.update({f"after.{name}": t for name, t in module.state_dict().items()})
-        return results, margin.is_safe()
+        return results, margin
     outputs = run(case.kind, module, o, inputs)
     results.update({f"output.{name}": t for name, t in outputs.items()})
     d_outputs = part("d_output.")
@@ -333,7 +332,21 @@ def compute(case, dtype, tensors):
         results.update({f"d_input.{name}": t.grad for name, t in inputs.items() if t.is_floating_point()})
         if module is not None:
             results.update({f"d_state.{name}": p.grad for name, p in module.named_parameters()})
-    return results, margin.is_safe()
+    return results, margin
+
+
+def compute(case, dtype, tensors):
+    """The results of compute_watched() alone."""
+    return compute_watched(case, dtype, tensors)[0]
+
+
+def float32_is_enough(case, tensors):
+    """Whether torch's own float32 comes to what its float64 says: elsewhere a comparison in float32 shows nothing."""
+    exact, margin = compute_watched(case, torch.float64, tensors)
+    rounded = compute(case, torch.float32, tensors)
+    names = [name for name in exact if not name.endswith("in_proj_bias")]
+    return margin.is_safe() and all(
+        (rounded[name] - exact[name]).abs().max() <= 3e-6 * exact[name].abs().max().clamp(min=0.1) for name in names)
 
 
 def prepare(case, seed):
@@ -342,9 +355,10 @@ def prepare(case, seed):
     tensors = {}
     module = make_module(case.kind, case.options)
     if module is not None:
-        with torch.no_grad():  # copied layers and zero biases would hide mistakes
+        with torch.no_grad():  # copied layers and zero biases would hide mistakes; wide matrices would grow too much
             for parameter in module.parameters():
-                parameter += 0.2 * torch.randn(parameter.shape)
+                width = parameter.shape[-1] if parameter.dim() > 1 else 1
+                parameter += 0.2 * min(1.0, (8 / width) ** 0.5) * torch.randn(parameter.shape)
         tensors.update({f"state.{name}": t.clone() for name, t in module.state_dict().items()})
     inputs = make_inputs(case.kind, case.options)
     tensors.update({f"input.{name}": t for name, t in inputs.items()})

@@ -59,7 +59,7 @@ class MatmulRun {
         a_(reinterpret_cast<E*>(workspace + layout_.a)),
         packed_(reinterpret_cast<E*>(workspace + layout_.b)),
         bias_(reinterpret_cast<Real*>(workspace + layout_.bias)),
-        sums_(reinterpret_cast<Real*>(workspace + layout_.sums)),
+        sums_(task.sums ? static_cast<Real*>(task.sums) : reinterpret_cast<Real*>(workspace + layout_.sums)),
         finisher_(task, reinterpret_cast<Real*>(workspace + layout_.turned)) {}
 
   void run() {
@@ -68,8 +68,8 @@ class MatmulRun {
     std::int64_t k = 0;
     do {
       const std::int64_t end = std::min(k + layout_.depth_block, depth_);
-      first_block_ = k == 0;
-      last_block_ = end == depth_;
+      first_block_ = k == 0 && task_.begins;
+      last_block_ = end == depth_ && task_.ends;
       block(k, end);
       k = end;
     } while (k < depth_);
@@ -119,9 +119,10 @@ class MatmulRun {
       }
       const bool turns = task.result.column_stride != 1 && task.result.row_stride == 1;
       strip_rows = turns ? kTurnedRows<E> : kStripRows<E>;
-      keeps_sums = finish != Finish::direct && blocks > 1;
+      keeps_sums = finish != Finish::direct && (blocks > 1 || task.sums);
       sums_stride = keeps_sums ? padded_columns : column_block;
       if (sums_stride * kRealBytes % 1024 == 0) sums_stride += kLanes<E>;  // rows do not share a set of the cache
+      if (task.sums) sums_stride = task.sums_stride;
 
       const std::int64_t padded_rows = round_up(task.rows, strip_rows);
       const std::int64_t row_tiles = (task.rows + kTileRows - 1) / kTileRows;
@@ -133,7 +134,7 @@ class MatmulRun {
                     : 0);
       bias = place(task.bias ? (task.bias_of_rows ? padded_rows : padded_columns) * kRealBytes : 0);
       const std::int64_t sum_rows = keeps_sums ? padded_rows : (finish == Finish::strips ? strip_rows : 0);
-      sums = place(sum_rows * sums_stride * kRealBytes);
+      sums = place(task.sums ? 0 : sum_rows * sums_stride * kRealBytes);
       turned = place(finish == Finish::strips ? Finisher<E>::kTurnedCount * kRealBytes : 0);
     }
     std::int64_t place(std::int64_t bytes) {
@@ -216,9 +217,9 @@ class MatmulRun {
       b_row_stride_ = part.row_stride;
       b_panel_stride_ = kTileColumns<E>;
     } else {
-      pack_columns<E>(part, values_, column_end - column, packed_);
       b_ = packed_;
       b_panel_stride_ = panel_stride<E, kTileColumns<E>>(count_);
+      pack_columns<E>(part, values_, column_end - column, {packed_, b_panel_stride_});
     }
   }
 

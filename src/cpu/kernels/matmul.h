@@ -17,12 +17,13 @@ struct MatrixView {
   DType dtype = DType::float32;
 };
 
-// Copies B (depth, columns) into panels (columns / tile columns) of (elements of depth, tile columns).
+// Copies a part of B, (depth, columns), into panels (columns / tile columns) of (elements of depth, tile columns).
 struct MatmulPackTask {
   MatrixView source = {};
   std::int64_t depth = 0;
   std::int64_t columns = 0;
   void* packed = nullptr;
+  std::int64_t panel_stride = 0;  // elements
 };
 
 // How a task gets at B.
@@ -47,11 +48,19 @@ struct MatmulTask {
   Activation activation = Activation::none;
   MatrixView before_activation = {};  // (rows, columns)
   bool accumulate = false;
+
+  // Where depth comes in several calls and the result cannot hold sums: they wait here, (rows, columns) with room for
+  // whole tiles.
+  void* sums = nullptr;
+  std::int64_t sums_stride = 0;
+  bool begins = true;  // this is the first call
+  bool ends = true;    // this is the last call
 };
 
 struct MatmulKernels {
   std::int64_t tile_rows = 0;
   std::int64_t tile_columns = 0;
+  std::int64_t strip_rows = 0;     // rows of a task are a multiple of it
   std::int64_t values = 1;         // of depth in one packed element
   std::int64_t element_bytes = 0;  // of a packed element
   std::int64_t real_bytes = 0;     // of a sum

@@ -20,7 +20,7 @@ std::int64_t panel_elements(std::int64_t depth) noexcept {
 
 template <typename E>
 void pack(const MatmulPackTask& task) noexcept {
-  pack_columns<E>(task.source, task.depth, task.columns, static_cast<E*>(task.packed));
+  pack_columns<E>(task.source, task.depth, task.columns, {static_cast<E*>(task.packed), task.panel_stride});
 }
 
 template <typename E>
@@ -38,6 +38,7 @@ MatmulKernels make_kernels() {
   MatmulKernels kernels;
   kernels.tile_rows = kTileRows;
   kernels.tile_columns = kTileColumns<E>;
+  kernels.strip_rows = kStripRows<E>;
   kernels.values = Arithmetic<E>::kValues;
   kernels.element_bytes = sizeof(E);
   kernels.real_bytes = sizeof(RealOf<E>);

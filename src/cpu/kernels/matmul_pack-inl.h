@@ -118,9 +118,8 @@ HWY_INLINE std::int64_t panel_stride(std::int64_t depth_elements) {
 
 // B (depth, columns) as panels of tile columns.
 template <typename E>
-HWY_INLINE void pack_columns(const MatrixView& b, std::int64_t depth, std::int64_t columns, E* packed) {
+HWY_INLINE void pack_columns(const MatrixView& b, std::int64_t depth, std::int64_t columns, const Panels<E>& panels) {
   constexpr int kWidth = kTileColumns<E>;
-  const Panels<E> panels = {packed, panel_stride<E, kWidth>(element_count<E>(depth))};
   with_matrix<E>(b, [&](const auto* source) HWY_ATTR {
     if (b.column_stride == 1) {
       pack_neighbours<E, kWidth>(source, b.row_stride, depth, columns, panels);
@@ -128,7 +127,7 @@ HWY_INLINE void pack_columns(const MatrixView& b, std::int64_t depth, std::int64
       for (std::int64_t c = 0; c < columns; c += kWidth) {
         pack_transposed<E>(source + c * b.column_stride, b.column_stride, 0,
                            std::min<std::int64_t>(kWidth, columns - c), depth, RealOf<E>(1),
-                           packed + c / kWidth * panels.panel_stride);
+                           panels.data + c / kWidth * panels.panel_stride);
       }
     } else {
       pack_scattered<E, kWidth>(source, b.row_stride, b.column_stride, depth, columns, panels);
