@@ -25,6 +25,7 @@ SMALL = dict(model="Transformer 256/4, 3 + 3", layers=3, width=256, heads=4, fee
 LEARNING_RATE = 1e-4
 DOUBTFUL_LOAD = 0.03
 MEMORY_STEPS = 4
+MEMORY_PROCESSES = 3
 
 
 def all_cases():
@@ -155,14 +156,16 @@ def print_peak_memory(case, side, library_path, threads):
 
 
 def peak_memory(case, side, flags, threads):
-    """The same, asked of a fresh process."""
-    command = [sys.executable, __file__, "--library", flags.library, "--memory-of", case.name, "--side", side]
-    answer = subprocess.run(
-        command + ["--memory-threads", str(threads)], capture_output=True, text=True, check=False
-    )
-    if answer.returncode != 0:
-        raise RuntimeError(f"peak memory of {side}: {answer.stderr.strip().splitlines()[-1]}")
-    return float(answer.stdout)
+    """The same, the median of fresh processes: what the allocator keeps differs from one to the next."""
+    command = [sys.executable, "-B", __file__, "--library", flags.library, "--memory-of", case.name, "--side", side]
+    command += ["--memory-threads", str(threads)]
+    samples = []
+    for _ in range(MEMORY_PROCESSES):
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+        if answer.returncode != 0:
+            raise RuntimeError(f"peak memory of {side}: {answer.stderr.strip().splitlines()[-1:]}")
+        samples.append(float(answer.stdout))
+    return statistics.median(samples)
 
 
 # ---- rows ----

@@ -25,7 +25,7 @@ constexpr std::int64_t kPackElements = std::int64_t{32} << 10;     // packed by 
 constexpr std::int64_t kPackDepth = 16;                            // a multiple of every element's values
 constexpr std::int64_t kLeastTask = std::int64_t{100} << 10;       // multiply-adds that are worth a task of their own
 constexpr std::int64_t kTasks = 16;                                // enough to keep threads evenly busy
-constexpr std::int64_t kRowsInPlace = 64;                          // rows that do not pay for packing B
+constexpr std::int64_t kRowsInPlace = 32;                          // rows that do not pay for packing B
 constexpr std::int64_t kRowsOfOneTask = 16;                        // the most, in tiles
 constexpr std::int64_t kRowsPackedOnce = 32;                       // the most where the task packs B itself, in tiles
 constexpr std::int64_t kWideColumns = 1024;                        // enough for tasks of twice the usual width
@@ -213,7 +213,8 @@ class Plan {
     // Rows first. Where A is copied, a task has many of them and many columns: others copy the same again.
     const bool copies = !reads_a_in_place();
     const std::int64_t row_unit = copies ? 8 * kernels_.tile_rows : kernels_.strip_rows;
-    const std::int64_t column_unit = (copies ? 8 : (columns > kWideColumns ? 4 : 2)) * kernels_.tile_columns;
+    const std::int64_t column_unit =
+        (copies ? 8 : (columns > kWideColumns || how_ == OperandB::packed ? 4 : 2)) * kernels_.tile_columns;
     const std::int64_t per_row = columns * std::max<std::int64_t>(depth, 1);
     std::int64_t rows = round_up(std::max(divide_up(product_.rows, kTasks), divide_up(kLeastTask, per_row)), row_unit);
     rows = how_ == OperandB::packed ? product_.rows : std::min(rows, kRowsOfOneTask * kernels_.tile_rows);

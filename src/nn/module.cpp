@@ -59,6 +59,7 @@ Parameter Module::add_parameter(const std::string& name, const Tensor& value) {
 }
 
 void Module::add_parameter(const std::string& name, const Parameter& shared) {
+  check(shared.defined(), "module: the parameter to share as \"", name, "\" is not there");
   check(!state_->has(name), "module: there is a \"", name, "\" already");
   state_->entries.push_back({.name = name, .parameter = shared});
 }

@@ -291,12 +291,20 @@ class MatmulRun {
   void tile(const Place& place) {
     const bool whole = place.rows == kRows && place.columns == kVectors * kLanes<E>;
     if (layout_.finish == Finish::converted && last_block_) {
+      prefetch_result(place);
       compute<kRows, kVectors>(place, [&](const auto& tile) HWY_ATTR { store_converted_tile(place, tile); });
     } else if (whole || layout_.finish != Finish::direct) {
       compute<kRows, kVectors>(place, [&](const auto& tile) HWY_ATTR { store_tile(tile, place.sums, place.stride); });
     } else {
       edge_tile<kRows, kVectors>(place);
     }
+  }
+
+  // Asks for the lines of a 16-bit result before the sums are there: with little depth, stores are what takes time.
+  HWY_INLINE void prefetch_result(const Place& place) {
+    const std::int64_t stride = task_.result.row_stride * item_bytes(task_.result.dtype);
+    const std::byte* to = task_.result.data + place.row * stride + place.column * item_bytes(task_.result.dtype);
+    for (std::int64_t r = 0; r < place.rows; ++r) __builtin_prefetch(to + r * stride, 1);
   }
 
   // The result itself has no room for what a tile has too much.
