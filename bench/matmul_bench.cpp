@@ -315,7 +315,7 @@ std::vector<Mean> means_of(const std::vector<Row>& rows) {
 
 void write_json(const std::string& path, const bench::Machine& machine, const std::vector<Row>& rows) {
   std::ofstream out(path);
-  out << "{\n  \"date\": \"" << machine.date << "\",\n  \"cpu\": \"" << machine.cpu << "\",\n  \"instruction_set\": \""
+  out << "{\n  \"kind\": \"matmul\",\n  \"date\": \"" << machine.date << "\",\n  \"cpu\": \"" << machine.cpu << "\",\n  \"instruction_set\": \""
       << machine.instruction_set << "\",\n  \"max_threads\": " << machine.max_threads << ",\n  \"torch\": \""
       << machine.torch << "\",\n  \"other_load\": " << machine.other_load << ",\n  \"groups\": [";
   const char* separator = "\n    ";

@@ -3,10 +3,11 @@
 
 From attention_bench's results a file gets the short table between <!-- bench:begin --> and <!-- bench:end -->, and the
 full one between <!-- bench-full:begin --> and <!-- bench-full:end -->, whichever it has; from layer_bench.py's those
-between the marks bench-layers and bench-layers-full. A name with .zh- in it gets Chinese words.
+between the marks bench-layers and bench-layers-full, and from matmul_bench's the one between the marks bench-matmul. A name with .zh- in it gets Chinese words.
 """
 
 import json
+import math
 import sys
 
 COLUMNS = [("f32", "forward"), ("f32", "backward"), ("bf16", "forward"), ("bf16", "backward")]
@@ -27,6 +28,10 @@ ENGLISH = {
     "layers_weights": "Attention weights as well, time with / without:",
     "layers_weights_cost": "{name}: Headway {headway}, PyTorch {torch}",
     "layers_names": {},
+    "matmul_caption": "{date}, {cpu}, {isa}, beside PyTorch {torch} (MKL, oneDNN) and OpenBLAS, {threads}: the peer's "
+    "time / Headway's over tokens x in x out of a Transformer's products; the share is the median of what Headway "
+    "reaches of the multiply-add peak.",
+    "matmul_columns": ["product", "PyTorch: mean", "lowest", "rows below 0.9", "OpenBLAS: mean", "share", "rows"],
 }
 CHINESE = {
     "caption": "{date}，{cpu}，{isa}，对照 PyTorch {torch}。每格为 PyTorch 用时 / Headway 用时（{threads}），"
@@ -54,6 +59,9 @@ CHINESE = {
         ", ": "，",
         ": ": "：",
     },
+    "matmul_caption": "{date}，{cpu}，{isa}，对照 PyTorch {torch}（MKL、oneDNN）和 OpenBLAS，{threads}：Transformer 各乘积"
+    "（词数 x 输入 x 输出）上对方用时 / Headway 用时；比例为 Headway 达到的乘加峰值比例的中位数。",
+    "matmul_columns": ["乘积", "PyTorch：平均", "最低", "低于 0.9 的行", "OpenBLAS：平均", "比例", "行数"],
 }
 MARK = "†"
 
@@ -208,10 +216,39 @@ def layers_full_table(data, words):
     return lines
 
 
+def geometric_mean(values):
+    return math.exp(sum(math.log(value) for value in values) / len(values))
+
+
+def matmul_table(data, words):
+    """A line for each dtype, product and number of threads."""
+    caption = words["matmul_caption"].format(
+        date=data["date"],
+        cpu=data["cpu"],
+        isa=data["instruction_set"],
+        torch=data["torch"],
+        threads=threads_text(data, words),
+    )
+    lines = [caption, "", "| " + " | ".join(words["matmul_columns"]) + " |", "|---|---|---|---|---|---|---|"]
+    good = [row for row in data["rows"] if not row["failure"]]
+    for dtype, name, threads in dict.fromkeys((row["dtype"], row["pass"], row["threads"]) for row in good):
+        rows = [row for row in good if (row["dtype"], row["pass"], row["threads"]) == (dtype, name, threads)]
+        ratios = [row["ratio"] for row in rows]
+        blas = [row["openblas_ratio"] for row in rows if row.get("openblas_ratio")]
+        share = sorted(row["headway_share"] for row in rows)[len(rows) // 2]
+        lines.append(
+            f"| {dtype} {name} | **{geometric_mean(ratios):.2f}** | {min(ratios):.2f} | "
+            f"{sum(ratio < 0.9 for ratio in ratios)} | {f'{geometric_mean(blas):.2f}' if blas else ''} | "
+            f"{100 * share:.0f}% | {len(rows)} |"
+        )
+    return lines
+
+
 # What each kind of results fills in: the name of the marks, and who makes the lines between them.
 TABLES = {
     "attention": {"bench": short_table, "bench-full": full_table},
     "layers": {"bench-layers": layers_table, "bench-layers-full": layers_full_table},
+    "matmul": {"bench-matmul": matmul_table},
 }
 
 

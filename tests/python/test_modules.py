@@ -1,0 +1,145 @@
+"""Layers, operations, optimizers and files from Python."""
+
+import headway
+import numpy as np
+import pytest
+import reference
+
+
+def normal(*shape, seed=0, dtype=np.float32):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def test_linear():
+    layer = headway.Linear(4, 3, activation="relu")
+    weight, bias = (layer.state_dict()[name].detach().numpy() for name in ("weight", "bias"))
+    x = normal(2, 5, 4)
+    np.testing.assert_allclose(layer(x), np.maximum(x @ weight.T + bias, 0), atol=1e-6)
+    assert isinstance(layer(x), np.ndarray) and layer.parameter_count() == 15
+
+
+def project(state, x, heads):
+    """Queries, keys and values [batch, heads, length, head_dim] of self-attention."""
+    projected = x @ state["in_proj_weight"].T + state["in_proj_bias"]
+    batch, length, _ = x.shape
+    return [part.reshape(batch, length, heads, -1).swapaxes(1, 2) for part in np.split(projected, 3, -1)]
+
+
+def test_multi_head_attention():
+    layer = headway.MultiHeadAttention(embed_dim=16, num_heads=4, dtype="float64")
+    state = {name: tensor.detach().numpy() for name, tensor in layer.state_dict().items()}
+    x = normal(2, 5, 16, dtype=np.float64)
+    drop = np.zeros((2, 5), bool)
+    drop[1, 3:] = True
+    output, weights = layer(x, causal="top_left", key_padding_mask=headway.Mask.drop(drop), need_weights=True)
+    attended, expected, _ = reference.attention(
+        *project(state, x, 4), causal="top_left", drop_mask=drop[:, None, None, :]
+    )
+    joined = attended.swapaxes(1, 2).reshape(2, 5, 16)
+    np.testing.assert_allclose(weights, expected, atol=1e-12)
+    np.testing.assert_allclose(output, joined @ state["out_proj.weight"].T + state["out_proj.bias"], atol=1e-12)
+    _, mean = layer(x, need_weights=True, average_weights=True)
+    assert mean.shape == (2, 5, 5)
+
+
+def test_decoding_with_a_cache():
+    layer = headway.MultiHeadAttention(embed_dim=8, num_heads=2, dtype="float64")
+    x = normal(2, 6, 8, dtype=np.float64)
+    whole = layer(x, causal="top_left")
+    cache = headway.KeyValueCache()
+    parts = [layer(x[:, i : i + 1], causal="top_left", cache=cache) for i in range(6)]
+    assert len(cache) == 6 and cache.keys.shape == (2, 2, 6, 4)
+    np.testing.assert_allclose(np.concatenate(parts, 1), whole, atol=1e-12)
+
+
+def test_state_goes_through_a_file(tmp_path):
+    make = lambda: headway.Transformer(16, 2, num_encoder_layers=1, num_decoder_layers=1, dim_feedforward=32)
+    model, other = make(), make()
+    model.eval()
+    other.eval()
+    source, target = normal(2, 5, 16), normal(2, 4, 16, seed=1)
+    expected = model(source, target, target_causal="top_left")
+    assert expected.shape == (2, 4, 16) and not np.array_equal(other(source, target), expected)
+    path = tmp_path / "model.safetensors"
+    headway.save_safetensors(path, model.state_dict(), {"format": "pt"})
+    assert headway.SafeTensors.open(path).metadata() == {"format": "pt"}
+    other.load_state_dict(headway.load_safetensors(path))
+    assert np.array_equal(other(source, target, target_causal="top_left"), expected)
+
+
+def test_arrays_as_state():
+    layer = headway.Linear(2, 2)
+    layer.load_state_dict({"weight": np.eye(2, dtype=np.float32), "bias": np.array([1, 2], np.float64)})
+    np.testing.assert_allclose(layer(np.array([[3, 4]], np.float32)), [[4, 6]])
+    with pytest.raises(ValueError, match="bias"):
+        layer.load_state_dict({"weight": np.eye(2, dtype=np.float32)})
+    with pytest.raises(ValueError):
+        layer.load_state_dict({"weight": np.eye(3, dtype=np.float32), "bias": np.zeros(2, np.float32)})
+
+
+@pytest.mark.parametrize("make", [headway.Sgd, headway.Adam, headway.AdamW])
+def test_training(make):
+    headway.set_random_seed(1)
+    layer = headway.MultiHeadAttention(embed_dim=8, num_heads=2)
+    optimizer = make(layer, learning_rate=0.02)
+    x = headway.Tensor.from_array(normal(2, 5, 8))
+    target = headway.Tensor.from_array(normal(2, 5, 8, seed=1))
+    losses = []
+    for _ in range(20):
+        difference = headway.ops.sub(layer(x), target)
+        loss = headway.ops.mean(headway.ops.mul(difference, difference))
+        losses.append(loss.item())
+        optimizer.zero_grad()
+        loss.backward()
+        headway.clip_gradient_norm(layer, 5.0)
+        optimizer.step()
+    assert optimizer.steps == 20 and losses[-1] < losses[0]
+    with pytest.raises(ValueError, match="requires a gradient"):
+        layer(x).numpy()
+
+
+def test_operations():
+    x, weight, bias = normal(3, 8), normal(8, seed=1), normal(8, seed=2)
+    centred = x - x.mean(-1, keepdims=True)
+    expected = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * weight + bias
+    np.testing.assert_allclose(headway.ops.layer_norm(x, weight, bias), expected, atol=2e-6)
+    expected = x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-6) * weight
+    np.testing.assert_allclose(headway.ops.rms_norm(x, weight, epsilon=1e-6), expected, atol=2e-6)
+    exponentials = np.exp(x - x.max(-1, keepdims=True))
+    np.testing.assert_allclose(
+        headway.ops.softmax(x), exponentials / exponentials.sum(-1, keepdims=True), atol=1e-6
+    )
+    targets = np.array([1, 0, 7])
+    loss = -np.log(headway.ops.softmax(x)[np.arange(3), targets])
+    np.testing.assert_allclose(headway.ops.cross_entropy(x, targets), loss.mean(), rtol=1e-5)
+    np.testing.assert_allclose(headway.ops.cross_entropy(x, targets, reduction="none"), loss, rtol=1e-5)
+    np.testing.assert_allclose(headway.ops.matmul(x, x.T), x @ x.T, atol=1e-5)
+    assert np.array_equal(headway.ops.embedding(x, np.array([[2, 0]])), x[[[2, 0]]])
+    np.testing.assert_allclose(headway.ops.rotary(x)[0], x[0], atol=1e-6)
+
+
+def test_layers_have_shapes():
+    x = normal(2, 5, 8)
+    layers = [
+        headway.LayerNorm(8), headway.RmsNorm(8), headway.Dropout(0.1), headway.SinusoidalPositions(8),
+        headway.LearnedPositions(8, max_length=10), headway.FeedForward(8, activation="silu", gated=True),
+        headway.TransformerEncoder(8, 2, num_layers=1, dim_feedforward=16),
+    ]
+    for layer in layers:
+        layer.eval()
+        assert isinstance(layer, headway.Module) and not layer.is_training
+        assert layer(x).shape == x.shape and layer.forward(x).dtype == np.float32
+    assert headway.Embedding(10, 8)(np.array([[1, 2, 3]])).shape == (1, 3, 8)
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="embed_dim"):
+        headway.MultiHeadAttention(embed_dim=10, num_heads=3)
+    with pytest.raises(ValueError, match='Linear: activation is "swish"'):
+        headway.Linear(2, 2, activation="swish")
+    with pytest.raises(TypeError, match="forward: x is of type list"):
+        headway.Linear(2, 2)([[1.0, 2.0]])
+    with pytest.raises(ValueError):
+        headway.Linear(2, 2)(normal(2, 3))
+    with pytest.raises(ValueError, match="no_such_file"):
+        headway.load_safetensors("no_such_file")
