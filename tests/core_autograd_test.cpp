@@ -56,6 +56,11 @@ TEST(Autograd, AGradientGivenByTheCallerIsNotChanged) {
   y.backward(d);
   EXPECT_EQ(d.to_vector(), before);
   EXPECT_EQ(x.grad().to_vector(), scale(d, 2.0).to_vector());
+  x.set_grad(Tensor());
+  const Tensor between = scale(x, 1.0);  // here the sum is made on the way, not in a leaf
+  add(between, between).backward(d);
+  EXPECT_EQ(d.to_vector(), before);
+  EXPECT_EQ(x.grad().to_vector(), scale(d, 2.0).to_vector());
   const Tensor z = leaf({4});
   z.backward(d);  // a leaf's own gradient
   z.backward(d);

@@ -20,14 +20,7 @@ struct SourceGradients {
         if (is_same(heads[i].source, heads[j].source)) whole[i] = whole[j];
       }
       if (!whole[i].defined()) {
-        std::int64_t covered = 0;
-        for (const HeadsIn& other : heads) {
-          if (is_same(other.source, heads[i].source)) covered += other.heads * other.head_dim;
-        }
-        const Tensor& source = heads[i].source;
-        whole[i] = covered == source.size(2) ? Tensor::empty(source.shape(), source.dtype())
-                                             : Tensor::zeros(source.shape(), source.dtype());
-        of[i] = whole[i];
+        of[i] = whole[i] = Tensor::empty(heads[i].source.shape(), heads[i].source.dtype());
       }
       *targets[i] = heads[i].view(whole[i]);
     }

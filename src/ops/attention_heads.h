@@ -17,8 +17,9 @@ struct HeadsIn {
   Tensor view(const Tensor& whole) const;
 };
 
-// attention() of views of projections. Its backward writes straight into the projections' gradients: nothing is cut,
-// padded or added up on the way, whether one tensor holds queries, keys and values or three do.
+// attention() of views of projections; the heads of each source cover all its features, none twice. Its backward writes
+// straight into the projections' gradients: nothing is cut, padded or added up on the way, whether one tensor holds
+// queries, keys and values or three do.
 AttentionResult attention_of_heads(const HeadsIn& query, const HeadsIn& key, const HeadsIn& value,
                                    const AttentionOptions& options);
 
