@@ -4,7 +4,8 @@ JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-arm build demo test sanitize fuzz conformance bench test-arm install format clean
+.PHONY: help deps deps-arm build demo test python-test wheel sanitize fuzz conformance bench test-arm install format \
+  clean
 
 help:  ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +28,15 @@ demo: deps  ## See attention at work: its shapes, a sentence as a heat map, its 
 
 test: build  ## Build and run all tests, on every instruction set that this machine has
 	@ctest --preset release -j $(JOBS)
+	@$(MAKE) --no-print-directory python-test
+
+python-test: build  ## Install the Python package into a virtual environment of its own and run its tests
+	@tools/install_packages.sh python3-venv python3-dev
+	@JOBS=$(JOBS) tools/test_python.sh
+
+wheel: build  ## Build the Python package: a source distribution and a wheel, in build/wheels
+	@tools/install_packages.sh python3-venv python3-dev
+	@JOBS=$(JOBS) tools/make_wheel.sh
 
 sanitize: deps  ## Run a reduced set of tests under Address-, UndefinedBehavior- and ThreadSanitizer
 	@for preset in asan tsan; do \

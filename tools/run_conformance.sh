@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Compares Headway with PyTorch, both ways: what torch computes from its own weights for several fresh seeds and sizes
-# goes through Headway, and modules that Headway made go through torch. HEADWAY_TORCH_PYTHON may name a Python
+# Compares Headway with others. PyTorch, both ways: what torch computes from its own weights for several fresh seeds and
+# sizes goes through Headway, and modules that Headway made go through torch. ONNX: the node tests of the onnx wheel go
+# through the Python package. HEADWAY_TORCH_PYTHON may name a Python
 # interpreter that has PyTorch, NumPy and safetensors; otherwise a virtual environment is made for them.
 # HEADWAY_CONFORMANCE_SEED is the first seed (default: 1; "random" draws one), HEADWAY_CONFORMANCE_ROUNDS their number
 # (default: 3), HEADWAY_CONFORMANCE_BUILD a build directory that is there already (default: build/release, configured here).
@@ -52,4 +53,9 @@ back=$work/check.log
 "$python" tests/torch/check_state_dicts.py "${exported[@]}" > "$back" 2>&1 || status=1
 head -n -1 "$back"
 echo "conformance: torch -> Headway: $passed tests passed, $failed failed; $(tail -n 1 "$back"); seeds from $first"
+
+tools/install_python_package.sh
+build/python-venv/bin/python -m pip install --quiet --disable-pip-version-check onnx==1.22.0
+build/python-venv/bin/python tests/conformance/onnx_attention.py || status=1
+build/python-venv/bin/python tests/conformance/onnx_ops.py || status=1
 exit "$status"

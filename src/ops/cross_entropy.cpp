@@ -49,7 +49,7 @@ Tensors cross_entropy_backward(const CrossEntropySaved& saved, BackwardCall& cal
   const Tensor logits = internal::dense(saved.logits.get());
   const Tensor d_logits = Tensor::empty(logits.shape(), logits.dtype());
   internal::cpu::cross_entropy_backward({logits, saved.targets, saved.logsumexp, saved.smoothing},
-                                        internal::take_d_output(call), saved.factor, d_logits);
+                                        internal::take_dense(call.d_outputs[0]), saved.factor, d_logits);
   return {d_logits};
 }
 

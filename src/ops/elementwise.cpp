@@ -30,18 +30,6 @@ void check_floating(const char* function, const char* argument, const Tensor& x)
   check(is_floating(x.dtype()), function, ": ", argument, " is ", x, ", expected a floating dtype");
 }
 
-Tensor dense(const Tensor& x) { return x.is_contiguous() ? x : x.detach().contiguous(); }
-
-Tensor take_dense(Tensor& d_output) {
-  Tensor taken = std::exchange(d_output, Tensor());
-  if (!taken.is_contiguous()) taken = taken.contiguous();
-  return taken;
-}
-
-Tensor reuse(const Tensor& gradient) {
-  return is_sole_owner(gradient) ? gradient : Tensor::empty(gradient.shape(), gradient.dtype());
-}
-
 Shape broadcast_shape(const char* function, const Tensor& a, const Tensor& b) {
   check_floating(function, "a", a);
   check_floating(function, "b", b);

@@ -3,23 +3,14 @@
 
 #include <cstddef>
 
-#include "core/autograd.h"
 #include "cpu/pointwise.h"
 #include "headway/tensor.h"
+#include "ops/dense.h"
 
 namespace headway::inline v0::internal {
 
 // Throws unless x is a floating tensor.
 void check_floating(const char* function, const char* argument, const Tensor& x);
-
-// The tensor with its elements in row-major order; a copy is not recorded.
-Tensor dense(const Tensor& x);
-
-// A gradient taken out of a BackwardCall, with its elements in row-major order.
-Tensor take_dense(Tensor& d_output);
-
-// Memory for something of a gradient's shape and dtype: its own where nobody else sees it. Both dense.
-Tensor reuse(const Tensor& gradient);
 
 inline std::byte* bytes_of(const Tensor& tensor) { return static_cast<std::byte*>(tensor.raw_data()); }
 

@@ -38,7 +38,7 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, std::optional<std:
     }
     const Shape weight_shape = weight.shape();
     internal::record(kName, {weight}, {output}, [weight_shape, rows = std::move(rows)](BackwardCall& call) {
-      const Tensor d_output = internal::take_d_output(call);
+      const Tensor d_output = internal::take_dense(call.d_outputs[0]);
       const Tensor d_weight = Tensor::empty(weight_shape, d_output.dtype());
       internal::cpu::embedding_backward(d_output, rows, d_weight);
       return Tensors{d_weight};

@@ -20,10 +20,10 @@ struct LayerNormSaved {
 };
 
 Tensors layer_norm_backward(const LayerNormSaved& saved, BackwardCall& call) {
-  const Tensor d_y = internal::take_d_output(call);
+  const Tensor d_y = internal::take_dense(call.d_outputs[0]);
   const Tensor x = internal::dense(saved.x.get());
   internal::cpu::NormGradients gradients;
-  if (call.wants(0)) gradients.x = internal::over(d_y);
+  if (call.wants(0)) gradients.x = internal::reuse(d_y);
   if (call.wants(1)) gradients.weight = Tensor::empty({x.size(-1)}, x.dtype());
   if (call.wants(2)) gradients.bias = Tensor::empty({x.size(-1)}, x.dtype());
   internal::cpu::norm_backward({x, internal::dense(saved.weight.get()), saved.mean, saved.inverse, d_y}, gradients);

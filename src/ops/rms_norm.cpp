@@ -26,10 +26,10 @@ struct RmsNormSaved {
 };
 
 Tensors rms_norm_backward(const RmsNormSaved& saved, BackwardCall& call) {
-  const Tensor d_y = internal::take_d_output(call);
+  const Tensor d_y = internal::take_dense(call.d_outputs[0]);
   const Tensor x = internal::dense(saved.x.get());
   internal::cpu::NormGradients gradients;
-  if (call.wants(0)) gradients.x = internal::over(d_y);
+  if (call.wants(0)) gradients.x = internal::reuse(d_y);
   if (call.wants(1)) gradients.weight = Tensor::empty({x.size(-1)}, x.dtype());
   internal::cpu::norm_backward({x, internal::dense(saved.weight.get()), Tensor(), saved.inverse, d_y}, gradients);
   return {gradients.x, gradients.weight};

@@ -2,32 +2,15 @@
 #pragma once
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
-#include "core/autograd.h"
 #include "core/check.h"
+#include "ops/dense.h"
 
 namespace headway::inline v0::internal {
 
-// The tensor without its record, its elements one after the other.
-inline Tensor dense(const Tensor& tensor) {
-  return tensor.defined() && !tensor.is_contiguous() ? tensor.detach().contiguous() : tensor;
-}
-
 // What sums over rows of a dtype are kept in.
 inline DType statistics_dtype(DType dtype) { return dtype == DType::float64 ? DType::float64 : DType::float32; }
-
-// The gradient of the only output, dense and taken from the call, so that is_sole_owner() can be true of it.
-inline Tensor take_d_output(BackwardCall& call) {
-  Tensor d_output = std::move(call.d_outputs[0]);
-  return d_output.is_contiguous() ? std::move(d_output) : d_output.contiguous();
-}
-
-// Where a gradient goes that overwrites d_output element by element: its own memory where nobody else sees it.
-inline Tensor over(const Tensor& d_output) {
-  return is_sole_owner(d_output) ? d_output : Tensor::empty(d_output.shape(), d_output.dtype());
-}
 
 // The indices of an element from its place in row-major order.
 inline Shape indices_of(std::int64_t place, const Shape& shape) {

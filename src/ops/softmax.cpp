@@ -20,10 +20,10 @@ Tensor with_last(const Tensor& x, int dim) {
 }
 
 Tensor softmax_backward(SoftmaxKind kind, int dim, const Tensor& y, BackwardCall& call) {
-  Tensor d_y = internal::take_d_output(call);
+  Tensor d_y = internal::take_dense(call.d_outputs[0]);
   const bool is_last = dim == y.rank() - 1;
   if (!is_last) d_y = with_last(d_y, dim);
-  Tensor d_x = internal::over(d_y);
+  Tensor d_x = internal::reuse(d_y);
   internal::cpu::softmax_backward(kind, with_last(y, dim), d_y, d_x);
   return is_last ? d_x : d_x.transpose(dim, -1);
 }

@@ -71,14 +71,14 @@ def is_operator(node, operator):
 
 
 def tolerances(arrays, attributes):
-    """(relative, absolute): ONNX's own relative 1e-3 for float32 and wider, four roundings of anything narrower. What
-    is expected was rounded after each step, where Headway rounds once."""
+    """(relative, absolute): 1e-4 and 1e-5 for float32 and wider, where ONNX's own runner allows a relative 1e-3; for
+    narrower types two roundings, and half of one near 0, since bfloat16 kernels may round the weights too."""
     types = [array.dtype for array in arrays if array is not None]
     if "softmax_precision" in attributes:
         types.append(onnx.helper.tensor_dtype_to_np_dtype(attributes["softmax_precision"]))
     epsilons = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
     epsilon = max((epsilons.get(dtype.name, 0.0) for dtype in map(numpy.dtype, types)), default=0.0)
-    return max(1e-3, 4 * epsilon), max(1e-6, epsilon)
+    return max(1e-4, 2 * epsilon), max(1e-5, epsilon / 2)
 
 
 def compare(name, result, expected, relative, absolute):
@@ -123,7 +123,8 @@ def run_folder(suite, folder):
 
 
 def run_suite(suite, directories):
-    """Runs all cases and prints each that did not pass with its reason, then the line. True when none failed."""
+    """Runs all cases and prints each that did not pass with its reason, then the line. True when some passed and none
+    failed."""
     passed, failed, skipped = 0, 0, 0
     for folder in find_folders(directories, suite.folders):
         try:
@@ -137,7 +138,7 @@ def run_suite(suite, directories):
     print(f"onnx {suite.name}: {passed} passed, {failed} failed, {skipped} skipped", flush=True)
     if passed + failed + skipped == 0:
         print(f"no case of {suite.operator} under {', '.join(map(str, directories))}", file=sys.stderr)
-    return failed == 0 and passed + skipped > 0
+    return failed == 0 and passed > 0
 
 
 def main(suites):

@@ -193,7 +193,7 @@ def test_bias_gradient_can_be_left_out():
 
 
 def test_tensors_record_gradients():
-    query, key, value = (headway.Tensor.from_array(array) for array in draw(12, dtype=np.float64))
+    query, key, value = (headway.tensor(array) for array in draw(12, dtype=np.float64))
     query.requires_grad = True
     output, logsumexp = headway.attention(query, key, value, return_logsumexp=True)
     assert isinstance(output, headway.Tensor) and output.requires_grad

@@ -20,7 +20,8 @@ def arrays(draw, shape=None, dtype=None):
     values = np.random.default_rng(draw(st.integers(0, 9))).standard_normal([2 * size for size in shape])
     array = values.astype(dtype)
     step = draw(st.sampled_from([1, 2, -1]))
-    array = array[tuple(slice(None, None, step) for _ in shape)][tuple(slice(0, size) for size in shape)]
+    array = np.asarray(array)[(..., *(slice(None, None, step) for _ in shape))]
+    array = array[(..., *(slice(0, size) for size in shape))]
     if draw(st.booleans()):
         array.flags.writeable = False
     return array
@@ -29,7 +30,8 @@ def arrays(draw, shape=None, dtype=None):
 @st.composite
 def inputs(draw):
     """Query, key and value that mostly fit together."""
-    batch, kv_heads, groups, queries, keys, dim, value_dim = (draw(st.integers(0, 3)) for _ in range(7))
+    batch, kv_heads, groups, queries, keys, value_dim = (draw(st.integers(0, 3)) for _ in range(6))
+    dim = draw(st.integers(0, 9))
     dtype = st.just(draw(FLOATS))
     query = draw(arrays((batch, kv_heads * groups, queries, dim), dtype))
     key = draw(arrays((batch, kv_heads, keys, dim), dtype))
@@ -41,29 +43,33 @@ def inputs(draw):
 
 
 PER_ENTRY = st.one_of(INTEGER, st.lists(INTEGER, max_size=4), arrays(dtype=st.sampled_from([np.int32, np.int64])))
-MASK = st.one_of(arrays(dtype=st.just(np.bool_)), arrays())
-OPTIONS = st.fixed_dictionaries(
-    {},
-    optional=dict(
-        causal=st.sampled_from([None, "top_left", "bottom_right", "left", True]),
-        query_offset=PER_ENTRY,
-        keep_mask=MASK,
-        drop_mask=MASK,
-        bias=arrays(),
-        scale=NUMBER,
-        window=st.one_of(st.none(), st.tuples(st.one_of(st.none(), INTEGER), st.one_of(st.none(), INTEGER)), INTEGER),
-        key_lengths=PER_ENTRY,
-        cu_query_lengths=PER_ENTRY,
-        cu_key_lengths=PER_ENTRY,
-        softcap=NUMBER,
-        alibi_slopes=arrays(),
-        sinks=arrays(),
-        dropout=st.one_of(st.floats(), st.just(0.5)),
-        seed=st.one_of(st.none(), st.integers()),
-        return_weights=st.sampled_from([False, True, "mean", "none", 2]),
-        weights_of=st.sampled_from(["softmax", "scores", "softcapped", "masked", ""]),
-        return_logsumexp=st.booleans(),
-    ),
+# Sizes of 1 fit whatever the inputs are.
+ONES = st.integers(0, 4).map(lambda rank: (1,) * rank)
+MASK = st.one_of(ONES.flatmap(lambda shape: arrays(shape, st.just(np.bool_))), arrays())
+BIAS = st.one_of(ONES.flatmap(lambda shape: arrays(shape, FLOATS)), arrays())
+CHOICES = dict(
+    causal=st.sampled_from([None, "top_left", "bottom_right", "left", True]),
+    query_offset=PER_ENTRY,
+    keep_mask=MASK,
+    drop_mask=MASK,
+    bias=BIAS,
+    scale=NUMBER,
+    window=st.one_of(st.none(), st.tuples(st.one_of(st.none(), INTEGER), st.one_of(st.none(), INTEGER)), INTEGER),
+    key_lengths=PER_ENTRY,
+    cu_query_lengths=PER_ENTRY,
+    cu_key_lengths=PER_ENTRY,
+    softcap=NUMBER,
+    alibi_slopes=BIAS,
+    sinks=BIAS,
+    dropout=st.one_of(st.floats(), st.just(0.5)),
+    seed=st.one_of(st.none(), st.integers()),
+    return_weights=st.sampled_from([False, True, "mean", "none", 2]),
+    weights_of=st.sampled_from(["softmax", "scores", "softcapped", "masked", ""]),
+    return_logsumexp=st.booleans(),
+)
+# A few at a time: each wrong one ends the call, and then the others say nothing.
+OPTIONS = st.lists(st.sampled_from(sorted(CHOICES)), max_size=4, unique=True).flatmap(
+    lambda names: st.fixed_dictionaries({name: CHOICES[name] for name in names})
 )
 
 

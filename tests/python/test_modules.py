@@ -53,8 +53,8 @@ def test_decoding_with_a_cache():
 
 
 def test_state_goes_through_a_file(tmp_path):
-    make = lambda: headway.Transformer(16, 2, num_encoder_layers=1, num_decoder_layers=1, dim_feedforward=32)
-    model, other = make(), make()
+    options = dict(d_model=16, nhead=2, num_encoder_layers=1, num_decoder_layers=1, dim_feedforward=32)
+    model, other = headway.Transformer(**options), headway.Transformer(**options)
     model.eval()
     other.eval()
     source, target = normal(2, 5, 16), normal(2, 4, 16, seed=1)
@@ -82,8 +82,8 @@ def test_training(make):
     headway.set_random_seed(1)
     layer = headway.MultiHeadAttention(embed_dim=8, num_heads=2)
     optimizer = make(layer, learning_rate=0.02)
-    x = headway.Tensor.from_array(normal(2, 5, 8))
-    target = headway.Tensor.from_array(normal(2, 5, 8, seed=1))
+    x = headway.tensor(normal(2, 5, 8))
+    target = headway.tensor(normal(2, 5, 8, seed=1))
     losses = []
     for _ in range(20):
         difference = headway.ops.sub(layer(x), target)
@@ -118,12 +118,66 @@ def test_operations():
     np.testing.assert_allclose(headway.ops.rotary(x)[0], x[0], atol=1e-6)
 
 
+def test_transformer_in_parts():
+    model = headway.Transformer(
+        d_model=8, nhead=2, num_encoder_layers=2, num_decoder_layers=2, dim_feedforward=16, dtype="float64"
+    )
+    model.eval()
+    source, target = normal(2, 5, 8, dtype=np.float64), normal(2, 4, 8, seed=1, dtype=np.float64)
+    drop = headway.Mask.drop(np.arange(5)[None] >= np.array([[5], [3]]))
+    memory, weights = model.encoder(source, padding_mask=drop, need_weights=True)
+    assert len(weights) == 2 and weights[0].shape == (2, 2, 5, 5) and not weights[1][1, :, :, 3:].any()
+    whole = model(
+        source, target, target_causal="top_left", source_padding_mask=drop, memory_padding_mask=drop
+    )
+    output, own, memories = model.decoder(
+        target, memory, target_causal="top_left", memory_padding_mask=drop, need_weights=True
+    )
+    np.testing.assert_allclose(output, whole, atol=1e-12)
+    assert [weight.shape for weight in own + memories] == [(2, 2, 4, 4)] * 2 + [(2, 2, 4, 5)] * 2
+    cache = headway.DecoderCache()
+    parts = [
+        model.decoder.decode(target[:, i : i + 1], memory, cache, memory_padding_mask=drop) for i in range(4)
+    ]
+    assert len(cache) == 4
+    np.testing.assert_allclose(np.concatenate(parts, 1), whole, atol=1e-12)
+    layer = headway.TransformerDecoderLayer(d_model=8, nhead=2, dtype="float64")
+    layer.eval()
+    assert layer(target, memory).shape == target.shape
+
+
+def test_schedules():
+    rate = headway.warmup_schedule(512, 4000)
+    assert rate(4000) == pytest.approx(512**-0.5 * 4000**-0.5) and rate(1) < rate(4000) > rate(8000)
+    for make in (headway.cosine_schedule, headway.linear_schedule):
+        rate = make(1e-2, 100, warmup_steps=10, final_rate=1e-3)
+        assert rate(10) == pytest.approx(1e-2) and rate(5) == pytest.approx(5e-3) and rate(100) == pytest.approx(1e-3)
+
+
+def test_gradient_norms():
+    layer = headway.Linear(3, 2)
+    headway.ops.sum(layer(headway.tensor(np.ones((1, 3), np.float32)))).backward()
+    total, layers, bad = headway.gradient_norms(layer)
+    assert total == pytest.approx(8**0.5) and layers and bad == []
+    assert headway.clip_gradient_norm(layer, 1.0) == pytest.approx(8**0.5)
+    assert headway.gradient_norms(layer)[0] == pytest.approx(1.0)
+
+
+def test_rotary_attention():
+    layer = headway.MultiHeadAttention(embed_dim=8, num_heads=2, rotary=headway.RotaryOptions(base=100.0))
+    x = normal(1, 5, 8)
+    plain = headway.MultiHeadAttention(embed_dim=8, num_heads=2)
+    plain.load_state_dict(layer.state_dict())
+    assert layer(x).shape == x.shape and not np.allclose(layer(x), plain(x))
+
+
 def test_layers_have_shapes():
     x = normal(2, 5, 8)
     layers = [
         headway.LayerNorm(8), headway.RmsNorm(8), headway.Dropout(0.1), headway.SinusoidalPositions(8),
         headway.LearnedPositions(8, max_length=10), headway.FeedForward(8, activation="silu", gated=True),
-        headway.TransformerEncoder(8, 2, num_layers=1, dim_feedforward=16),
+        headway.TransformerEncoder(d_model=8, nhead=2, num_layers=1, dim_feedforward=16),
+        headway.TransformerEncoderLayer(d_model=8, nhead=2, norm_first=True, activation="gelu"),
     ]
     for layer in layers:
         layer.eval()
@@ -141,5 +195,9 @@ def test_bad_arguments():
         headway.Linear(2, 2)([[1.0, 2.0]])
     with pytest.raises(ValueError):
         headway.Linear(2, 2)(normal(2, 3))
+    with pytest.raises(TypeError, match="TransformerEncoder: there is no option layers"):
+        headway.TransformerEncoder(layers=2)
+    with pytest.raises(TypeError, match="Transformer: norm_first is of type int"):
+        headway.Transformer(norm_first=1)
     with pytest.raises(ValueError, match="no_such_file"):
         headway.load_safetensors("no_such_file")

@@ -1,0 +1,49 @@
+// What the files of the binding share.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headway/tensor.h"
+
+namespace headway::python {
+
+namespace nb = nanobind;
+
+// Each adds the classes and functions of one noun to the module.
+void bind_tensor(nb::module_& module);
+void bind_attention(nb::module_& module);
+void bind_settings(nb::module_& module);
+void bind_ops(nb::module_& module);
+void bind_modules(nb::module_& module);
+void bind_attention_modules(nb::module_& module);
+void bind_transformer(nb::module_& module);
+void bind_optimizers(nb::module_& module);
+void bind_files(nb::module_& module);
+
+// Counts one computation by Headway; _core.call_count() gives the sum, by which tests see that Headway did the work.
+void count_call();
+
+// A TypeError: "attention: window is of type int, expected ...".
+[[noreturn]] void refuse(const std::string& argument, nb::handle value, std::string_view expected);
+
+// A number or an integer from anything that Python takes for one; `argument` names it in the error.
+double read_number(const std::string& argument, nb::handle value);
+std::int64_t read_integer(const std::string& argument, nb::handle value);
+std::uint64_t read_seed(const std::string& argument, nb::handle value);
+
+// One of several names, as the number of its place.
+std::size_t read_choice(const std::string& argument, nb::handle value, const std::vector<std::string_view>& names);
+
+// The tensor as a Python object, None where it is undefined.
+nb::object to_python(const Tensor& tensor);
+
+// "float32" -> DType::float32; a ValueError for any other name.
+DType read_dtype(const std::string& argument, std::string_view name);
+
+}  // namespace headway::python

@@ -1,0 +1,185 @@
+// The operations of headway/ops.h on arrays of any library.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings/arrays.h"
+
+namespace headway::python {
+
+Tensor Arrays::read(const char* name, nb::handle array) {
+  if (array.is_none()) return {};
+  const nb::object pair = nb::module_::import_("headway._convert").attr("to_core")(array, argument(name));
+  if (!kind_.is_valid()) {
+    kind_ = pair[1];
+    records_ = nb::cast<std::string>(kind_) == "headway";
+  }
+  return nb::cast<Tensor>(pair[0]);
+}
+
+nb::object Arrays::give(const Tensor& tensor) const {
+  const nb::object result = to_python(tensor);
+  if (records_ || result.is_none()) return result;
+  return nb::module_::import_("headway._convert").attr("from_core")(result, kind_);
+}
+
+Activation read_activation(const std::string& argument, nb::handle value) {
+  return static_cast<Activation>(
+      read_choice(argument, value, {"none", "relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid"}));
+}
+
+Causal read_causal(const std::string& argument, nb::handle value) {
+  if (value.is_none()) return Causal::none;
+  return read_choice(argument, value, {"top_left", "bottom_right"}) == 0 ? Causal::top_left : Causal::bottom_right;
+}
+
+namespace {
+
+using namespace nb::literals;
+using Array = nb::handle;
+
+void bind_products(nb::module_& module) {
+  module.def(
+      "matmul",
+      [](Array a, Array b) {
+        Arrays arrays("matmul");
+        const Tensor left = arrays.read("a", a);
+        const Tensor right = arrays.read("b", b);
+        return arrays.map([&] { return matmul(left, right); });
+      },
+      "a"_a, "b"_a, "a b over the last two dimensions; leading ones broadcast.");
+  module.def(
+      "linear",
+      [](Array x, Array weight, Array bias, Array activation) {
+        Arrays arrays("linear");
+        const Tensor input = arrays.read("x", x);
+        const Tensor matrix = arrays.read("weight", weight);
+        const Tensor shift = arrays.read("bias", bias);
+        const Activation form = read_activation("linear: activation", activation);
+        return arrays.map([&] { return linear(input, matrix, shift, form); });
+      },
+      "x"_a, "weight"_a, "bias"_a.none() = nb::none(), "activation"_a = "none",
+      "activation(x W^T + bias): x [..., in], weight [out, in], bias [out].");
+  module.def(
+      "activate",
+      [](Array x, Array activation) {
+        Arrays arrays("activate");
+        const Tensor input = arrays.read("x", x);
+        const Activation form = read_activation("activate: activation", activation);
+        return arrays.map([&] { return activate(input, form); });
+      },
+      "x"_a, "activation"_a, "An activation by its name: relu, gelu, gelu_tanh, silu, tanh or sigmoid.");
+}
+
+void bind_sums(nb::module_& module) {
+  const auto pair = [&](const char* name, Tensor (*compute)(const Tensor&, const Tensor&), const char* text) {
+    module.def(
+        name,
+        [name, compute](Array a, Array b) {
+          Arrays arrays(name);
+          const Tensor left = arrays.read("a", a);
+          const Tensor right = arrays.read("b", b);
+          return arrays.map([&] { return compute(left, right); });
+        },
+        "a"_a, "b"_a, text);
+  };
+  pair("add", &add, "a + b, broadcasting.");
+  pair("sub", &sub, "a - b, broadcasting.");
+  pair("mul", &mul, "a * b, element by element, broadcasting.");
+  const auto along = [&](const char* name, Tensor (*compute)(const Tensor&, int), const char* text) {
+    module.def(
+        name,
+        [name, compute](Array x, int dim) {
+          Arrays arrays(name);
+          const Tensor input = arrays.read("x", x);
+          return arrays.map([&] { return compute(input, dim); });
+        },
+        "x"_a, "dim"_a = -1, text);
+  };
+  along("softmax", &softmax, "The softmax along a dimension.");
+  along("log_softmax", &log_softmax, "The logarithm of the softmax along a dimension.");
+  const auto whole = [&](const char* name, Tensor (*compute)(const Tensor&), const char* text) {
+    module.def(
+        name,
+        [name, compute](Array x) {
+          Arrays arrays(name);
+          const Tensor input = arrays.read("x", x);
+          return arrays.map([&] { return compute(input); });
+        },
+        "x"_a, text);
+  };
+  whole("sum", &sum, "The sum of all elements, without dimensions.");
+  whole("mean", &mean, "The mean of all elements, without dimensions.");
+}
+
+void bind_norms(nb::module_& module) {
+  module.def(
+      "layer_norm",
+      [](Array x, Array weight, Array bias, double epsilon) {
+        Arrays arrays("layer_norm");
+        const Tensor input = arrays.read("x", x);
+        const Tensor factor = arrays.read("weight", weight);
+        const Tensor shift = arrays.read("bias", bias);
+        return arrays.map([&] { return layer_norm(input, factor, shift, epsilon); });
+      },
+      "x"_a, "weight"_a.none() = nb::none(), "bias"_a.none() = nb::none(), nb::kw_only(), "epsilon"_a = 1e-5,
+      "(x - mean) / sqrt(variance + epsilon) * weight + bias over the last dimension.");
+  module.def(
+      "rms_norm",
+      [](Array x, Array weight, std::optional<double> epsilon) {
+        Arrays arrays("rms_norm");
+        const Tensor input = arrays.read("x", x);
+        const Tensor factor = arrays.read("weight", weight);
+        return arrays.map([&] { return rms_norm(input, factor, epsilon); });
+      },
+      "x"_a, "weight"_a.none() = nb::none(), nb::kw_only(), "epsilon"_a.none() = nb::none(),
+      "x / sqrt(mean(x^2) + epsilon) * weight over the last dimension; epsilon: the machine's where not given.");
+}
+
+void bind_tokens(nb::module_& module) {
+  module.def(
+      "embedding",
+      [](Array weight, Array indices, std::optional<std::int64_t> padding_index) {
+        Arrays arrays("embedding");
+        const Tensor table = arrays.read("weight", weight);
+        const Tensor rows = arrays.read("indices", indices);
+        return arrays.map([&] { return embedding(table, rows, padding_index); });
+      },
+      "weight"_a, "indices"_a, nb::kw_only(), "padding_index"_a.none() = nb::none(),
+      "Rows of weight [count, features] by indices of any shape.");
+  module.def(
+      "cross_entropy",
+      [](Array logits, Array targets, std::int64_t ignore_index, double label_smoothing, Array reduction) {
+        Arrays arrays("cross_entropy");
+        const Tensor scores = arrays.read("logits", logits);
+        const Tensor classes = arrays.read("targets", targets);
+        const CrossEntropyOptions options = {.ignore_index = ignore_index,
+                                             .label_smoothing = label_smoothing,
+                                             .reduction = static_cast<Reduction>(read_choice(
+                                                 "cross_entropy: reduction", reduction, {"mean", "sum", "none"}))};
+        return arrays.map([&] { return cross_entropy(scores, classes, options); });
+      },
+      "logits"_a, "targets"_a, nb::kw_only(), "ignore_index"_a = -100, "label_smoothing"_a = 0.0,
+      "reduction"_a = "mean", "-log softmax(logits)[target]: logits [..., classes], targets [...].");
+  module.def(
+      "rotary",
+      [](Array x, double base, std::int64_t dims, bool interleaved, std::int64_t offset) {
+        Arrays arrays("rotary");
+        const Tensor input = arrays.read("x", x);
+        const RotaryOptions options = {.base = base, .dims = dims, .interleaved = interleaved, .offset = offset};
+        return arrays.map([&] { return rotary(input, options); });
+      },
+      "x"_a, nb::kw_only(), "base"_a = 10000.0, "dims"_a = 0, "interleaved"_a = false, "offset"_a = 0,
+      "Rotates pairs of x [..., length, head_dim] by angles position * base^(-2i / dims).");
+}
+
+}  // namespace
+
+void bind_ops(nb::module_& module) {
+  bind_products(module);
+  bind_sums(module);
+  bind_norms(module);
+  bind_tokens(module);
+}
+
+}  // namespace headway::python

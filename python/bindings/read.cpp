@@ -1,0 +1,72 @@
+// Reading plain Python values, with errors that name the argument.
+#include <nanobind/stl/string.h>
+
+#include <limits>
+
+#include "bindings/bindings.h"
+
+namespace headway::python {
+namespace {
+
+std::string kind_name(nb::handle value) { return nb::cast<std::string>(nb::str(value.type().attr("__name__"))); }
+
+// value.__index__() as a Python int.
+nb::object as_index(const std::string& argument, nb::handle value) {
+  nb::object index = nb::steal(PyNumber_Index(value.ptr()));
+  if (!index.is_valid()) {
+    PyErr_Clear();
+    refuse(argument, value, "an integer");
+  }
+  return index;
+}
+
+}  // namespace
+
+void refuse(const std::string& argument, nb::handle value, std::string_view expected) {
+  const std::string message = argument + " is of type " + kind_name(value) + ", expected " + std::string(expected);
+  throw nb::type_error(message.c_str());
+}
+
+double read_number(const std::string& argument, nb::handle value) {
+  const double number = PyFloat_AsDouble(value.ptr());
+  if (number == -1.0 && PyErr_Occurred() != nullptr) {
+    PyErr_Clear();
+    refuse(argument, value, "a number");
+  }
+  return number;
+}
+
+std::int64_t read_integer(const std::string& argument, nb::handle value) {
+  const nb::object index = as_index(argument, value);
+  const long long integer = PyLong_AsLongLong(index.ptr());
+  if (integer == -1 && PyErr_Occurred() != nullptr) {
+    PyErr_Clear();
+    throw nb::value_error((argument + " does not fit into 64 bits").c_str());
+  }
+  return integer;
+}
+
+std::uint64_t read_seed(const std::string& argument, nb::handle value) {
+  const nb::object index = as_index(argument, value);
+  const unsigned long long integer = PyLong_AsUnsignedLongLong(index.ptr());
+  if (integer == std::numeric_limits<unsigned long long>::max() && PyErr_Occurred() != nullptr) {
+    PyErr_Clear();
+    throw nb::value_error((argument + " is out of range, expected 0 to 2^64 - 1").c_str());
+  }
+  return integer;
+}
+
+std::size_t read_choice(const std::string& argument, nb::handle value, const std::vector<std::string_view>& names) {
+  std::string expected;
+  for (const std::string_view name : names) {
+    expected += (expected.empty() ? "\"" : ", \"") + std::string(name) + "\"";
+  }
+  if (!nb::isinstance<nb::str>(value)) refuse(argument, value, expected);
+  const auto given = nb::cast<std::string>(value);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (given == names[i]) return i;
+  }
+  throw nb::value_error((argument + " is \"" + given + "\", expected " + expected).c_str());
+}
+
+}  // namespace headway::python

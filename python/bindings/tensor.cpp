@@ -1,0 +1,230 @@
+// headway.Tensor: arrays of other libraries without a copy, both ways, and what tensors can do by themselves.
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "bindings/bindings.h"
+
+namespace headway::python {
+namespace {
+
+using namespace nb::literals;
+
+struct Element {
+  DType dtype;
+  nb::dlpack::dtype code;
+};
+
+constexpr nb::dlpack::dtype element_code(nb::dlpack::dtype_code code, std::uint8_t bits) {
+  return {static_cast<std::uint8_t>(code), bits, 1};
+}
+
+constexpr std::array<Element, 7> kElements = {{
+    {DType::float32, element_code(nb::dlpack::dtype_code::Float, 32)},
+    {DType::float64, element_code(nb::dlpack::dtype_code::Float, 64)},
+    {DType::bfloat16, element_code(nb::dlpack::dtype_code::Bfloat, 16)},
+    {DType::float16, element_code(nb::dlpack::dtype_code::Float, 16)},
+    {DType::int32, element_code(nb::dlpack::dtype_code::Int, 32)},
+    {DType::int64, element_code(nb::dlpack::dtype_code::Int, 64)},
+    {DType::boolean, element_code(nb::dlpack::dtype_code::Bool, 8)},
+}};
+constexpr nb::dlpack::dtype kBits16 = element_code(nb::dlpack::dtype_code::UInt, 16);
+
+std::optional<DType> dtype_from(const nb::dlpack::dtype& code) {
+  for (const Element& element : kElements) {
+    if (element.code == code) return element.dtype;
+  }
+  return {};
+}
+
+nb::dlpack::dtype code_of(DType dtype) {
+  for (const Element& element : kElements) {
+    if (element.dtype == dtype) return element.code;
+  }
+  return {};
+}
+
+// The memory of any array that speaks DLPack or the buffer protocol. With `bfloat16_bits` 16-bit integers are the bits
+// of bfloat16 numbers, which NumPy can pass on in no other way.
+Tensor from_array(nb::handle object, const std::string& name, bool bfloat16_bits) {
+  nb::ndarray<nb::ro> array;
+  if (!nb::try_cast(object, array)) {
+    refuse(name, object, "an array in the computer's own byte order: NumPy, PyTorch or any other that speaks DLPack");
+  }
+  if (array.device_type() != nb::device::cpu::value) {
+    throw nb::value_error((name + " is not in the CPU's memory, where this build computes").c_str());
+  }
+  std::optional<DType> dtype = dtype_from(array.dtype());
+  if (bfloat16_bits && array.dtype() == kBits16) dtype = DType::bfloat16;
+  if (!dtype) {
+    throw nb::type_error(
+        (name + " has a dtype that Headway has not, expected float32, float64, bfloat16, float16, int32, int64 or bool")
+            .c_str());
+  }
+  Shape shape;
+  Shape strides;
+  for (std::size_t dim = 0; dim < array.ndim(); ++dim) {
+    shape.push_back(static_cast<std::int64_t>(array.shape(dim)));
+    strides.push_back(array.stride(dim));
+  }
+  // Read-only memory is only ever read: whoever writes into a tensor made it.
+  void* data = const_cast<void*>(static_cast<const void*>(array.data()));
+  return Tensor::wrap(data, shape, strides, *dtype, [keep = std::move(array)]() {});
+}
+
+// A view of the tensor's memory for another library, which keeps the tensor alive.
+template <typename Framework>
+nb::object export_array(const Tensor& tensor, const nb::dlpack::dtype& code) {
+  std::array<std::size_t, Shape::kMaxRank> shape = {};
+  std::array<std::int64_t, Shape::kMaxRank> strides = {};
+  for (int dim = 0; dim < tensor.rank(); ++dim) {
+    shape[static_cast<std::size_t>(dim)] = static_cast<std::size_t>(tensor.size(dim));
+    strides[static_cast<std::size_t>(dim)] = tensor.stride(dim);
+  }
+  const nb::capsule owner(new Tensor(tensor), [](void* pointer) noexcept { delete static_cast<Tensor*>(pointer); });
+  return nb::cast(nb::ndarray<Framework>(tensor.raw_data(), static_cast<std::size_t>(tensor.rank()), shape.data(),
+                                         owner, strides.data(), code));
+}
+
+nb::object to_dlpack(const Tensor& tensor, const nb::kwargs& options) {
+  if (tensor.requires_grad()) {
+    throw nb::buffer_error("__dlpack__: the tensor requires a gradient, which other libraries do not see: detach() it");
+  }
+  return export_array<nb::array_api>(tensor, code_of(tensor.dtype())).attr("__dlpack__")(**options);
+}
+
+nb::object to_numpy(const Tensor& tensor) {
+  if (tensor.requires_grad()) {
+    throw nb::value_error("numpy: the tensor requires a gradient, which NumPy does not see: detach() it");
+  }
+  if (tensor.dtype() != DType::bfloat16) return export_array<nb::numpy>(tensor, code_of(tensor.dtype()));
+  const nb::object bits = export_array<nb::numpy>(tensor, kBits16);
+  return bits.attr("view")(nb::module_::import_("ml_dtypes").attr("bfloat16"));
+}
+
+nb::object to_numpy_as(const Tensor& tensor, const nb::object& dtype, const nb::object& copy) {
+  nb::object array = to_numpy(tensor);
+  if (!dtype.is_none()) array = array.attr("astype")(dtype, "copy"_a = false);
+  return copy.ptr() == Py_True ? array.attr("copy")() : array;
+}
+
+nb::tuple to_tuple(const Shape& shape) {
+  nb::list values;
+  for (const std::int64_t size : shape) values.append(size);
+  return nb::tuple(values);
+}
+
+void bind_makers(nb::class_<Tensor>& tensor) {
+  tensor
+      .def_static("from_array", &from_array, "array"_a, "name"_a = "from_array: array", "bfloat16_bits"_a = false,
+                  "The memory of an array that speaks DLPack or the buffer protocol, without a copy.")
+      .def_static(
+          "from_dlpack", [](nb::handle array) { return from_array(array, "from_dlpack: array", false); }, "array"_a,
+          "The memory of an array that speaks DLPack, without a copy.")
+      .def_static(
+          "zeros",
+          [](const std::vector<std::int64_t>& shape, const std::string& dtype) {
+            return Tensor::zeros(shape, read_dtype("zeros: dtype", dtype));
+          },
+          "shape"_a, "dtype"_a = "float32", "A tensor of zeros.")
+      .def_static(
+          "full",
+          [](const std::vector<std::int64_t>& shape, double value, const std::string& dtype) {
+            return Tensor::full(shape, value, read_dtype("full: dtype", dtype));
+          },
+          "shape"_a, "value"_a, "dtype"_a = "float32", "A tensor of one value.")
+      .def_static(
+          "randn",
+          [](const std::vector<std::int64_t>& shape, nb::handle seed, const std::string& dtype) {
+            return Tensor::randn(shape, read_seed("randn: seed", seed), read_dtype("randn: dtype", dtype));
+          },
+          "shape"_a, "seed"_a, "dtype"_a = "float32", "Normal values; the same seed gives the same values everywhere.");
+}
+
+void bind_questions(nb::class_<Tensor>& tensor) {
+  tensor
+      .def_prop_ro(
+          "shape", [](const Tensor& self) { return to_tuple(self.shape()); }, "The sizes, a tuple.")
+      .def_prop_ro(
+          "strides", [](const Tensor& self) { return to_tuple(self.strides()); }, "The strides, in elements.")
+      .def_prop_ro(
+          "ndim", [](const Tensor& self) { return self.rank(); }, "The number of dimensions.")
+      .def_prop_ro(
+          "size", [](const Tensor& self) { return self.element_count(); }, "The number of elements.")
+      .def_prop_ro(
+          "dtype", [](const Tensor& self) { return std::string(dtype_name(self.dtype())); },
+          "The element type's name: \"float32\", \"bfloat16\", ...")
+      .def_prop_ro(
+          "data_ptr", [](const Tensor& self) { return reinterpret_cast<std::uintptr_t>(self.raw_data()); },
+          "The address of the first element.")
+      .def_prop_ro("is_contiguous", &Tensor::is_contiguous, "Whether elements lie in row-major order without gaps.")
+      .def("item", &Tensor::item, "The only element of a one-element tensor.")
+      .def("numpy", &to_numpy, "A NumPy array on the same memory; bfloat16 needs the package ml_dtypes.")
+      .def("__array__", &to_numpy_as, "dtype"_a = nb::none(), "copy"_a = nb::none(), "The tensor as a NumPy array.")
+      .def("__dlpack__", &to_dlpack, "options"_a, "A DLPack capsule on the same memory.")
+      .def(
+          "__dlpack_device__", [](const Tensor&) { return nb::make_tuple(nb::device::cpu::value, 0); },
+          "The CPU's memory, as DLPack names it.")
+      .def("__len__",
+           [](const Tensor& self) {
+             if (self.rank() == 0) throw nb::type_error("len: the tensor has no dimensions");
+             return self.size(0);
+           })
+      .def("__repr__", [](const Tensor& self) { return "headway.Tensor(" + self.describe() + ")"; });
+}
+
+void bind_changes(nb::class_<Tensor>& tensor) {
+  tensor.def("transpose", &Tensor::transpose, "dim0"_a, "dim1"_a, "A view with two dimensions swapped.")
+      .def("permute", &Tensor::permute, "dims"_a, "A view with the dimensions in another order.")
+      .def(
+          "reshape", [](const Tensor& self, const std::vector<std::int64_t>& shape) { return self.reshape(shape); },
+          "shape"_a, "A view where the strides allow it, otherwise a copy. One size may be -1.")
+      .def("contiguous", &Tensor::contiguous, "Itself when it is contiguous, else a copy that is.")
+      .def("clone", &Tensor::clone, "A copy.")
+      .def(
+          "to", [](const Tensor& self, const std::string& dtype) { return self.to(read_dtype("to: dtype", dtype)); },
+          "dtype"_a, "The same values in another dtype.")
+      .def("detach", &Tensor::detach, "The same memory, cut off from the record of gradients.")
+      .def_prop_rw(
+          "requires_grad", &Tensor::requires_grad, [](Tensor& self, bool wanted) { self.set_requires_grad(wanted); },
+          "Whether its gradient is wanted.")
+      .def_prop_ro(
+          "grad", [](const Tensor& self) { return to_python(self.grad()); },
+          "The gradient that backward() has added up so far, or None.")
+      .def(
+          "zero_grad", [](const Tensor& self) { self.set_grad({}); }, "Forgets the gradient.")
+      .def(
+          "backward",
+          [](const Tensor& self, const Tensor* d_this, bool retain_graph) {
+            const nb::gil_scoped_release released;
+            self.backward(d_this == nullptr ? Tensor() : *d_this, retain_graph);
+          },
+          "d_this"_a.none() = nb::none(), "retain_graph"_a = false,
+          "Adds the gradients of this tensor to every leaf that it was computed from.");
+}
+
+}  // namespace
+
+nb::object to_python(const Tensor& tensor) { return tensor.defined() ? nb::cast(tensor) : nb::object(nb::none()); }
+
+DType read_dtype(const std::string& argument, std::string_view name) {
+  for (const Element& element : kElements) {
+    if (dtype_name(element.dtype) == name) return element.dtype;
+  }
+  throw nb::value_error((argument + " is \"" + std::string(name) +
+                         "\", expected float32, float64, bfloat16, float16, int32, int64 or bool")
+                            .c_str());
+}
+
+void bind_tensor(nb::module_& module) {
+  nb::class_<Tensor> tensor(module, "Tensor", "A shared handle on strided memory, which speaks DLPack both ways.");
+  bind_makers(tensor);
+  bind_questions(tensor);
+  bind_changes(tensor);
+}
+
+}  // namespace headway::python

@@ -1,0 +1,113 @@
+"""Headway: multi-head attention with its gradients and weights, on NumPy arrays, torch tensors and DLPack arrays.
+
+>>> import headway, numpy as np
+>>> q = k = v = np.ones((1, 2, 3, 4), np.float32)  # [batch, heads, length, head_dim]
+>>> headway.attention(q, k, v, causal="top_left").shape
+(1, 2, 3, 4)
+
+headway.torch has PyTorch's own signatures, with automatic gradients; headway.transformers serves Hugging Face's models.
+"""
+
+from headway import ops
+from headway._attention import AttentionGradients, attention, attention_backward
+from headway._convert import tensor
+from headway._core import (
+    Adam,
+    AdamW,
+    DecoderCache,
+    Dropout,
+    Embedding,
+    FeedForward,
+    KeyValueCache,
+    LayerNorm,
+    LearnedPositions,
+    Linear,
+    Mask,
+    Module,
+    MultiHeadAttention,
+    Optimizer,
+    RmsNorm,
+    RotaryOptions,
+    SafeTensors,
+    Sgd,
+    SinusoidalPositions,
+    Tensor,
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+    call_count,
+    clip_gradient_norm,
+    cosine_schedule,
+    gradient_norms,
+    instruction_set,
+    instruction_sets,
+    linear_schedule,
+    load_safetensors,
+    no_grad,
+    num_threads,
+    save_safetensors,
+    set_num_threads,
+    set_random_seed,
+    version,
+    warmup_schedule,
+)
+
+__version__ = version()
+
+__all__ = [
+    "Adam",
+    "AdamW",
+    "AttentionGradients",
+    "DecoderCache",
+    "Dropout",
+    "Embedding",
+    "FeedForward",
+    "KeyValueCache",
+    "LayerNorm",
+    "LearnedPositions",
+    "Linear",
+    "Mask",
+    "Module",
+    "MultiHeadAttention",
+    "Optimizer",
+    "RmsNorm",
+    "RotaryOptions",
+    "SafeTensors",
+    "Sgd",
+    "SinusoidalPositions",
+    "Tensor",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
+    "attention",
+    "attention_backward",
+    "call_count",
+    "clip_gradient_norm",
+    "cosine_schedule",
+    "gradient_norms",
+    "info",
+    "linear_schedule",
+    "load_safetensors",
+    "no_grad",
+    "num_threads",
+    "ops",
+    "save_safetensors",
+    "set_num_threads",
+    "set_random_seed",
+    "tensor",
+    "warmup_schedule",
+]
+
+
+def info():
+    """What this build is and what it runs on: version, instruction sets, number of threads."""
+    return {
+        "version": version(),
+        "instruction_set": instruction_set(),
+        "instruction_sets": instruction_sets(),
+        "num_threads": num_threads(),
+    }

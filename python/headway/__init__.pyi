@@ -1,0 +1,118 @@
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, TypedDict
+
+from headway import ops as ops
+from headway._core import Adam as Adam
+from headway._core import AdamW as AdamW
+from headway._core import DecoderCache as DecoderCache
+from headway._core import Dropout as Dropout
+from headway._core import Embedding as Embedding
+from headway._core import FeedForward as FeedForward
+from headway._core import KeyValueCache as KeyValueCache
+from headway._core import LayerNorm as LayerNorm
+from headway._core import LearnedPositions as LearnedPositions
+from headway._core import Linear as Linear
+from headway._core import Mask as Mask
+from headway._core import Module as Module
+from headway._core import MultiHeadAttention as MultiHeadAttention
+from headway._core import Optimizer as Optimizer
+from headway._core import RmsNorm as RmsNorm
+from headway._core import RotaryOptions as RotaryOptions
+from headway._core import SafeTensors as SafeTensors
+from headway._core import Sgd as Sgd
+from headway._core import SinusoidalPositions as SinusoidalPositions
+from headway._core import Tensor as Tensor
+from headway._core import Transformer as Transformer
+from headway._core import TransformerDecoder as TransformerDecoder
+from headway._core import TransformerDecoderLayer as TransformerDecoderLayer
+from headway._core import TransformerEncoder as TransformerEncoder
+from headway._core import TransformerEncoderLayer as TransformerEncoderLayer
+from headway._core import call_count as call_count
+from headway._core import clip_gradient_norm as clip_gradient_norm
+from headway._core import cosine_schedule as cosine_schedule
+from headway._core import gradient_norms as gradient_norms
+from headway._core import linear_schedule as linear_schedule
+from headway._core import load_safetensors as load_safetensors
+from headway._core import no_grad as no_grad
+from headway._core import num_threads as num_threads
+from headway._core import save_safetensors as save_safetensors
+from headway._core import set_num_threads as set_num_threads
+from headway._core import set_random_seed as set_random_seed
+from headway._core import warmup_schedule as warmup_schedule
+
+__version__: str
+
+# An array of NumPy, PyTorch or any library that speaks DLPack; results are of the query's kind.
+_Array = Any
+_PerEntry = int | Sequence[int] | _Array
+
+def tensor(array: _Array) -> Tensor: ...
+def attention(
+    query: _Array,
+    key: _Array,
+    value: _Array,
+    *,
+    causal: Literal["top_left", "bottom_right"] | None = None,
+    query_offset: _PerEntry | None = None,
+    keep_mask: _Array | None = None,
+    drop_mask: _Array | None = None,
+    bias: _Array | None = None,
+    scale: float | None = None,
+    window: tuple[int | None, int | None] | None = None,
+    key_lengths: _PerEntry | None = None,
+    cu_query_lengths: Sequence[int] | _Array | None = None,
+    cu_key_lengths: Sequence[int] | _Array | None = None,
+    softcap: float | None = None,
+    alibi_slopes: _Array | None = None,
+    sinks: _Array | None = None,
+    dropout: float = 0.0,
+    seed: int | None = None,
+    return_weights: bool | Literal["mean"] = False,
+    weights_of: Literal["softmax", "scores", "softcapped", "masked"] = "softmax",
+    return_logsumexp: bool = False,
+) -> Any: ...
+
+class AttentionGradients(NamedTuple):
+    query: _Array
+    key: _Array
+    value: _Array
+    bias: _Array | None
+    sinks: _Array | None
+
+def attention_backward(
+    d_output: _Array | None,
+    query: _Array,
+    key: _Array,
+    value: _Array,
+    output: _Array,
+    logsumexp: _Array,
+    *,
+    d_weights: _Array | None = None,
+    d_logsumexp: _Array | None = None,
+    bias_gradient: bool = True,
+    causal: Literal["top_left", "bottom_right"] | None = None,
+    query_offset: _PerEntry | None = None,
+    keep_mask: _Array | None = None,
+    drop_mask: _Array | None = None,
+    bias: _Array | None = None,
+    scale: float | None = None,
+    window: tuple[int | None, int | None] | None = None,
+    key_lengths: _PerEntry | None = None,
+    cu_query_lengths: Sequence[int] | _Array | None = None,
+    cu_key_lengths: Sequence[int] | _Array | None = None,
+    softcap: float | None = None,
+    alibi_slopes: _Array | None = None,
+    sinks: _Array | None = None,
+    dropout: float = 0.0,
+    seed: int | None = None,
+    return_weights: bool | Literal["mean"] = False,
+    weights_of: Literal["softmax", "scores", "softcapped", "masked"] = "softmax",
+) -> AttentionGradients: ...
+
+class _Info(TypedDict):
+    version: str
+    instruction_set: str
+    instruction_sets: list[str]
+    num_threads: int
+
+def info() -> _Info: ...

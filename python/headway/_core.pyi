@@ -1,0 +1,599 @@
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+
+class Tensor:
+    @staticmethod
+    def from_array(array: Any, name: str = "from_array: array", bfloat16_bits: bool = False) -> Tensor: ...
+
+    @staticmethod
+    def from_dlpack(array: Any) -> Tensor: ...
+
+    @staticmethod
+    def zeros(shape: Sequence[int], dtype: str = "float32") -> Tensor: ...
+
+    @staticmethod
+    def full(shape: Sequence[int], value: float, dtype: str = "float32") -> Tensor: ...
+
+    @staticmethod
+    def randn(shape: Sequence[int], seed: Any, dtype: str = "float32") -> Tensor: ...
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def strides(self) -> tuple[int, ...]: ...
+
+    @property
+    def ndim(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def dtype(self) -> str: ...
+
+    @property
+    def data_ptr(self) -> int: ...
+
+    @property
+    def is_contiguous(self) -> bool: ...
+
+    def item(self) -> float: ...
+
+    def numpy(self) -> Any: ...
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any: ...
+
+    def __dlpack__(self, **options: Any) -> Any: ...
+
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+    def __len__(self) -> int: ...
+
+    def __repr__(self) -> str: ...
+
+    def transpose(self, dim0: int, dim1: int) -> Tensor: ...
+
+    def permute(self, dims: Sequence[int]) -> Tensor: ...
+
+    def reshape(self, shape: Sequence[int]) -> Tensor: ...
+
+    def contiguous(self) -> Tensor: ...
+
+    def clone(self) -> Tensor: ...
+
+    def to(self, dtype: str) -> Tensor: ...
+
+    def detach(self) -> Tensor: ...
+
+    @property
+    def requires_grad(self) -> bool: ...
+
+    @requires_grad.setter
+    def requires_grad(self, arg: bool, /) -> None: ...
+
+    @property
+    def grad(self) -> Tensor | None: ...
+
+    def zero_grad(self) -> None: ...
+
+    def backward(self, d_this: Tensor | None = None, retain_graph: bool = False) -> None: ...
+
+def attention(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> tuple[Tensor, Tensor, Tensor | None]: ...
+
+def attention_backward(
+    **arguments: Any,
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]: ...
+
+def version() -> str: ...
+
+def instruction_set() -> str: ...
+
+def instruction_sets() -> list[str]: ...
+
+def num_threads() -> int: ...
+
+def set_num_threads(count: Any) -> None: ...
+
+def set_random_seed(seed: Any) -> None: ...
+
+def next_random_seed() -> int: ...
+
+def call_count() -> int: ...
+
+def gradients_enabled() -> bool: ...
+
+class no_grad:
+    def __init__(self) -> None: ...
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *args: Any) -> None: ...
+
+def matmul(a: Any, b: Any) -> Any: ...
+
+def linear(x: Any, weight: Any, bias: Any = None, activation: Any = "none") -> Any: ...
+
+def activate(x: Any, activation: Any) -> Any: ...
+
+def add(a: Any, b: Any) -> Any: ...
+
+def sub(a: Any, b: Any) -> Any: ...
+
+def mul(a: Any, b: Any) -> Any: ...
+
+def softmax(x: Any, dim: int = -1) -> Any: ...
+
+def log_softmax(x: Any, dim: int = -1) -> Any: ...
+
+def sum(x: Any) -> Any: ...
+
+def mean(x: Any) -> Any: ...
+
+def layer_norm(x: Any, weight: Any = None, bias: Any = None, *, epsilon: float = 1e-05) -> Any: ...
+
+def rms_norm(x: Any, weight: Any = None, *, epsilon: float | None = None) -> Any: ...
+
+def embedding(weight: Any, indices: Any, *, padding_index: int | None = None) -> Any: ...
+
+def cross_entropy(
+    logits: Any, targets: Any, *, ignore_index: int = -100, label_smoothing: float = 0.0, reduction: Any = "mean"
+) -> Any: ...
+
+def rotary(x: Any, *, base: float = 10000.0, dims: int = 0, interleaved: bool = False, offset: int = 0) -> Any: ...
+
+class Module:
+    def named_parameters(self) -> dict[str, Tensor]: ...
+
+    def parameters(self) -> list[Tensor]: ...
+
+    def parameter_count(self) -> int: ...
+
+    def state_dict(self) -> dict[str, Tensor]: ...
+
+    def load_state_dict(self, values: dict[str, Any], strict: bool = True) -> None: ...
+
+    def train(self, on: bool = True) -> None: ...
+
+    def eval(self) -> None: ...
+
+    @property
+    def is_training(self) -> bool: ...
+
+    def to(self, dtype: str) -> None: ...
+
+    def freeze(self) -> None: ...
+
+    def unfreeze(self) -> None: ...
+
+    def zero_grad(self) -> None: ...
+
+class Linear(Module):
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        *,
+        bias: bool = True,
+        activation: Any = "none",
+        dtype: str = "float32",
+    ) -> None: ...
+
+    def forward(self, x: Any) -> Any: ...
+
+    def __call__(self, x: Any) -> Any: ...
+
+class LayerNorm(Module):
+    def __init__(
+        self, features: int, *, epsilon: float = 1e-05, affine: bool = True, bias: bool = True, dtype: str = "float32"
+    ) -> None: ...
+
+    def forward(self, x: Any) -> Any: ...
+
+    def __call__(self, x: Any) -> Any: ...
+
+class RmsNorm(Module):
+    def __init__(
+        self, features: int, *, epsilon: float | None = None, affine: bool = True, dtype: str = "float32"
+    ) -> None: ...
+
+    def forward(self, x: Any) -> Any: ...
+
+    def __call__(self, x: Any) -> Any: ...
+
+class Embedding(Module):
+    def __init__(
+        self, count: int, features: int, *, padding_index: int | None = None, dtype: str = "float32"
+    ) -> None: ...
+
+    def forward(self, x: Any) -> Any: ...
+
+    def __call__(self, x: Any) -> Any: ...
+
+class Dropout(Module):
+    def __init__(self, probability: float = 0.5) -> None: ...
+
+    def forward(self, x: Any) -> Any: ...
+
+    def __call__(self, x: Any) -> Any: ...
+
+class SinusoidalPositions(Module):
+    def __init__(
+        self,
+        features: int,
+        *,
+        max_length: int = 5000,
+        dropout: float = 0.0,
+        layout: Any = "interleaved",
+        dtype: str = "float32",
+    ) -> None: ...
+
+    def forward(self, x: Any, offset: int = 0) -> Any: ...
+
+    def __call__(self, x: Any, offset: int = 0) -> Any: ...
+
+class LearnedPositions(Module):
+    def __init__(
+        self,
+        features: int,
+        *,
+        max_length: int = 5000,
+        dropout: float = 0.0,
+        layout: Any = "interleaved",
+        dtype: str = "float32",
+    ) -> None: ...
+
+    def forward(self, x: Any, offset: int = 0) -> Any: ...
+
+    def __call__(self, x: Any, offset: int = 0) -> Any: ...
+
+class FeedForward(Module):
+    def __init__(
+        self,
+        features: int,
+        *,
+        hidden: int = 0,
+        activation: Any = "relu",
+        gated: bool = False,
+        dropout: float = 0.0,
+        bias: bool = True,
+        dtype: str = "float32",
+    ) -> None: ...
+
+    def forward(self, x: Any) -> Any: ...
+
+    def __call__(self, x: Any) -> Any: ...
+
+class Mask:
+    @staticmethod
+    def keep(allowed: Any) -> Mask: ...
+
+    @staticmethod
+    def drop(forbidden: Any) -> Mask: ...
+
+class KeyValueCache:
+    def __init__(self) -> None: ...
+
+    def __len__(self) -> int: ...
+
+    def clear(self) -> None: ...
+
+    def reorder(self, entries: Sequence[int]) -> None: ...
+
+    @property
+    def keys(self) -> Any: ...
+
+    @property
+    def values(self) -> Any: ...
+
+class RotaryOptions:
+    def __init__(self, *, base: float = 10000.0, dims: int = 0, interleaved: bool = False, offset: int = 0) -> None: ...
+
+    @property
+    def base(self) -> float: ...
+
+    @property
+    def dims(self) -> int: ...
+
+    @property
+    def interleaved(self) -> bool: ...
+
+    @property
+    def offset(self) -> int: ...
+
+class MultiHeadAttention(Module):
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        *,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        num_kv_heads: int | None = None,
+        head_dim: int | None = None,
+        bias: bool = True,
+        dropout: float = 0.0,
+        projection_dropout: float = 0.0,
+        output_dropout: float = 0.0,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        batch_first: bool = True,
+        rotary: RotaryOptions | None = None,
+        dtype: str = "float32",
+    ) -> None: ...
+
+    def forward(
+        self,
+        query: Any,
+        key: Any = None,
+        value: Any = None,
+        *,
+        causal: Any = None,
+        key_padding_mask: Mask | None = None,
+        mask: Mask | None = None,
+        bias: Any = None,
+        need_weights: bool = False,
+        average_weights: bool = False,
+        cache: KeyValueCache | None = None,
+        cache_is_static: bool = False,
+    ) -> Any: ...
+
+    def __call__(
+        self,
+        query: Any,
+        key: Any = None,
+        value: Any = None,
+        *,
+        causal: Any = None,
+        key_padding_mask: Mask | None = None,
+        mask: Mask | None = None,
+        bias: Any = None,
+        need_weights: bool = False,
+        average_weights: bool = False,
+        cache: KeyValueCache | None = None,
+        cache_is_static: bool = False,
+    ) -> Any: ...
+
+class TransformerEncoderLayer(Module):
+    def __init__(self, **options: Any) -> None: ...
+
+    def forward(
+        self,
+        source: Any,
+        *,
+        mask: Mask | None = None,
+        padding_mask: Mask | None = None,
+        causal: Any = None,
+        need_weights: bool = False,
+    ) -> Any: ...
+
+    def __call__(
+        self,
+        source: Any,
+        *,
+        mask: Mask | None = None,
+        padding_mask: Mask | None = None,
+        causal: Any = None,
+        need_weights: bool = False,
+    ) -> Any: ...
+
+class TransformerDecoderLayer(Module):
+    def __init__(self, **options: Any) -> None: ...
+
+    def forward(
+        self,
+        target: Any,
+        memory: Any,
+        *,
+        target_mask: Mask | None = None,
+        memory_mask: Mask | None = None,
+        target_padding_mask: Mask | None = None,
+        memory_padding_mask: Mask | None = None,
+        target_causal: Any = None,
+        need_weights: bool = False,
+    ) -> Any: ...
+
+    def __call__(
+        self,
+        target: Any,
+        memory: Any,
+        *,
+        target_mask: Mask | None = None,
+        memory_mask: Mask | None = None,
+        target_padding_mask: Mask | None = None,
+        memory_padding_mask: Mask | None = None,
+        target_causal: Any = None,
+        need_weights: bool = False,
+    ) -> Any: ...
+
+class TransformerEncoder(Module):
+    def __init__(self, **options: Any) -> None: ...
+
+    def forward(
+        self,
+        source: Any,
+        *,
+        mask: Mask | None = None,
+        padding_mask: Mask | None = None,
+        causal: Any = None,
+        need_weights: bool = False,
+    ) -> Any: ...
+
+    def __call__(
+        self,
+        source: Any,
+        *,
+        mask: Mask | None = None,
+        padding_mask: Mask | None = None,
+        causal: Any = None,
+        need_weights: bool = False,
+    ) -> Any: ...
+
+class DecoderCache:
+    def __init__(self) -> None: ...
+
+    def __len__(self) -> int: ...
+
+    def reorder(self, entries: Sequence[int]) -> None: ...
+
+class TransformerDecoder(Module):
+    def __init__(self, **options: Any) -> None: ...
+
+    def forward(
+        self,
+        target: Any,
+        memory: Any,
+        *,
+        target_mask: Mask | None = None,
+        memory_mask: Mask | None = None,
+        target_padding_mask: Mask | None = None,
+        memory_padding_mask: Mask | None = None,
+        target_causal: Any = None,
+        need_weights: bool = False,
+    ) -> Any: ...
+
+    def __call__(
+        self,
+        target: Any,
+        memory: Any,
+        *,
+        target_mask: Mask | None = None,
+        memory_mask: Mask | None = None,
+        target_padding_mask: Mask | None = None,
+        memory_padding_mask: Mask | None = None,
+        target_causal: Any = None,
+        need_weights: bool = False,
+    ) -> Any: ...
+
+    def decode(
+        self, target: Any, memory: Any, cache: DecoderCache, *, memory_padding_mask: Mask | None = None
+    ) -> Any: ...
+
+class Transformer(Module):
+    def __init__(self, **options: Any) -> None: ...
+
+    def forward(
+        self,
+        source: Any,
+        target: Any,
+        *,
+        source_mask: Mask | None = None,
+        target_mask: Mask | None = None,
+        memory_mask: Mask | None = None,
+        source_padding_mask: Mask | None = None,
+        target_padding_mask: Mask | None = None,
+        memory_padding_mask: Mask | None = None,
+        source_causal: Any = None,
+        target_causal: Any = None,
+    ) -> Any: ...
+
+    def __call__(
+        self,
+        source: Any,
+        target: Any,
+        *,
+        source_mask: Mask | None = None,
+        target_mask: Mask | None = None,
+        memory_mask: Mask | None = None,
+        source_padding_mask: Mask | None = None,
+        target_padding_mask: Mask | None = None,
+        memory_padding_mask: Mask | None = None,
+        source_causal: Any = None,
+        target_causal: Any = None,
+    ) -> Any: ...
+
+    @property
+    def encoder(self) -> TransformerEncoder: ...
+
+    @property
+    def decoder(self) -> TransformerDecoder: ...
+
+class Optimizer:
+    def step(self, gradient_factor: float = 1.0) -> None: ...
+
+    def zero_grad(self) -> None: ...
+
+    @property
+    def learning_rate(self) -> float: ...
+
+    @learning_rate.setter
+    def learning_rate(self, arg: float, /) -> None: ...
+
+    @property
+    def steps(self) -> int: ...
+
+    def state_dict(self) -> dict[str, Tensor]: ...
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None: ...
+
+class Sgd(Optimizer):
+    def __init__(
+        self,
+        module: Module,
+        *,
+        learning_rate: float = 0.001,
+        momentum: float = 0.0,
+        dampening: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+    ) -> None: ...
+
+class Adam(Optimizer):
+    def __init__(
+        self,
+        module: Module,
+        *,
+        learning_rate: float = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-08,
+        weight_decay: float | None = None,
+        amsgrad: bool = False,
+    ) -> None: ...
+
+class AdamW(Optimizer):
+    def __init__(
+        self,
+        module: Module,
+        *,
+        learning_rate: float = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-08,
+        weight_decay: float | None = None,
+        amsgrad: bool = False,
+    ) -> None: ...
+
+def warmup_schedule(d_model: int, warmup_steps: int, factor: float = 1.0) -> Callable[[int], float]: ...
+
+def cosine_schedule(
+    peak: float, steps: int, *, warmup_steps: int = 0, final_rate: float = 0.0
+) -> Callable[[int], float]: ...
+
+def linear_schedule(
+    peak: float, steps: int, *, warmup_steps: int = 0, final_rate: float = 0.0
+) -> Callable[[int], float]: ...
+
+def gradient_norms(module: Module) -> tuple[float, dict[str, float], list[str]]: ...
+
+def clip_gradient_norm(module: Module, max_norm: float) -> float: ...
+
+class SafeTensors:
+    @staticmethod
+    def open(path: str | os.PathLike[str]) -> SafeTensors: ...
+
+    def names(self) -> list[str]: ...
+
+    def metadata(self) -> dict[str, str]: ...
+
+    def get(self, name: str) -> Tensor: ...
+
+    def __contains__(self, arg: str, /) -> bool: ...
+
+def load_safetensors(path: str | os.PathLike[str]) -> dict[str, Tensor]: ...
+
+def save_safetensors(
+    path: str | os.PathLike[str], tensors: dict[str, Any], metadata: Mapping[str, str] = {}
+) -> None: ...

@@ -1,0 +1,40 @@
+"""Operations with gradients, on arrays of any library; what comes out is of the first array's kind.
+
+Only headway.Tensor records gradients: other arrays are computed with and given back as they are.
+"""
+
+from headway._core import (
+    activate,
+    add,
+    cross_entropy,
+    embedding,
+    layer_norm,
+    linear,
+    log_softmax,
+    matmul,
+    mean,
+    mul,
+    rms_norm,
+    rotary,
+    softmax,
+    sub,
+    sum,
+)
+
+__all__ = [
+    "activate",
+    "add",
+    "cross_entropy",
+    "embedding",
+    "layer_norm",
+    "linear",
+    "log_softmax",
+    "matmul",
+    "mean",
+    "mul",
+    "rms_norm",
+    "rotary",
+    "softmax",
+    "sub",
+    "sum",
+]
