@@ -55,8 +55,8 @@ test-arm: deps-arm  ## Cross-build for 64-bit ARM and run a reduced set of tests
 	@cmake --build --preset arm64 -j $(JOBS)
 	@ctest --preset arm64 -j $(JOBS)
 
-conformance: deps  ## Compare every module with PyTorch, live and both ways
-	@tools/install_packages.sh python3-venv
+conformance: deps  ## Compare every module with PyTorch, live and both ways, and run the node tests of ONNX
+	@tools/install_packages.sh python3-venv python3-dev
 	@JOBS=$(JOBS) tools/run_conformance.sh
 
 bench: deps  ## Measure Headway beside PyTorch; writes docs/benchmark.json and docs/benchmark.svg
