@@ -257,6 +257,7 @@ TEST(Matmul, TheSameBitsOnAnyNumberOfThreads) {
     }
   }
   for (const Case& c : cases) {
+    if (is_left_out(c)) continue;
     const std::vector<std::byte> one = bits_on(1, c);
     for (const int threads : {2, 3, 5}) EXPECT_TRUE(bits_on(threads, c) == one) << c.name() << threads << " threads";
   }

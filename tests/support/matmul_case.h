@@ -11,6 +11,7 @@
 #include "core/convert.h"
 #include "core/dispatch.h"
 #include "cpu/matmul.h"
+#include "support/cases.h"
 
 namespace headway_test {
 
@@ -190,8 +191,15 @@ struct Tensors {
   }
 };
 
+// Under sanitizers and emulators: one case in seven, and none of the largest.
+inline bool is_left_out(const MatmulCase& c) {
+  static int count = 0;
+  return reduced() && (count++ % 7 != 0 || c.batch * c.rows * c.columns * c.depth > (std::int64_t{1} << 21));
+}
+
 // Computes the case and compares every element, and the memory around it.
 inline void expect_right(const MatmulCase& c) {
+  if (is_left_out(c)) return;
   Tensors t(c);
   // (batch, rows, depth) and (batch, columns, depth)
   std::vector<double> a, b;
