@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "case.h"
+#include "flags.h"
 #include "measure.h"
 #include "peak.h"
 #include "report.h"
@@ -17,67 +18,10 @@
 
 namespace {
 
-constexpr const char* kUsage =
-    "usage: attention_bench [options]\n"
-    "  --filter WORDS         only rows whose name has every word, e.g. 'f32 forward 2048x64 causal'\n"
-    "  --threads 1|all|both   default both\n"
-    "  --seconds-per-row S    default 4; a row has at least three rounds, however long they take\n"
-    "  --quick                a rough table: 0.3 seconds per row, one round at least\n"
-    "  --json PATH            write the results there\n"
-    "  --list                 print the names of the rows\n"
-    "  --help                 print this\n";
-
-struct Flags {
-  std::string filter = {};
-  std::string threads = "both";
-  std::string json = {};
-  double seconds_per_row = 4;
-  int min_rounds = 3;
-  bool list = false;
-  bool help = false;
-};
-
-Flags parse_flags(const std::vector<std::string>& arguments) {
-  Flags flags;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& flag = arguments[i];
-    const auto value = [&] {
-      if (i + 1 == arguments.size()) throw std::runtime_error(flag + " needs a value\n" + kUsage);
-      return arguments[++i];
-    };
-    if (flag == "--filter") {
-      flags.filter = value();
-    } else if (flag == "--threads") {
-      flags.threads = value();
-    } else if (flag == "--seconds-per-row") {
-      flags.seconds_per_row = std::stod(value());
-    } else if (flag == "--json") {
-      flags.json = value();
-    } else if (flag == "--quick") {
-      flags.seconds_per_row = 0.3;
-      flags.min_rounds = 1;
-    } else if (flag == "--list") {
-      flags.list = true;
-    } else if (flag == "--help") {
-      flags.help = true;
-    } else {
-      throw std::runtime_error("unknown option " + flag + "\n" + kUsage);
-    }
-  }
-  if (flags.threads != "1" && flags.threads != "all" && flags.threads != "both") {
-    throw std::runtime_error("--threads is 1, all or both, not " + flags.threads);
-  }
-  return flags;
-}
-
-bool matches(const bench::Case& c, const std::string& filter) {
-  std::istringstream words(filter);
-  const std::string name = c.name();
-  for (std::string word; words >> word;) {
-    if (name.find(word) == std::string::npos) return false;
-  }
-  return true;
-}
+const bench::FlagDefaults kDefaults = {.program = "attention_bench",
+                                       .example = "f32 forward 2048x64 causal",
+                                       .seconds_per_row = 4,
+                                       .quick_seconds_per_row = 0.3};
 
 // What the machine could do at best for this case, sampled once.
 double sample_limit(const bench::Case& c, int threads) {
@@ -88,7 +32,7 @@ double sample_limit(const bench::Case& c, int threads) {
   return c.dtype == headway::DType::bfloat16 ? bench::bfloat16_peak(threads) : bench::float32_peak(threads);
 }
 
-bench::Row measure_row(const bench::Case& c, const bench::Workload& workload, int threads, const Flags& flags) {
+bench::Row measure_row(const bench::Case& c, const bench::Workload& workload, int threads, const bench::Flags& flags) {
   bench::Row row;
   row.what = c;
   row.threads = threads;
@@ -128,7 +72,7 @@ bench::Row measure_row(const bench::Case& c, const bench::Workload& workload, in
 }
 
 // The row for every number of threads; an exception of either side becomes a failed row.
-std::vector<bench::Row> run_case(const bench::Case& c, const std::vector<int>& thread_counts, const Flags& flags) {
+std::vector<bench::Row> run_case(const bench::Case& c, const std::vector<int>& thread_counts, const bench::Flags& flags) {
   std::vector<bench::Row> rows;
   try {
     bench::set_threads(thread_counts.back());
@@ -150,13 +94,13 @@ std::vector<bench::Row> run_case(const bench::Case& c, const std::vector<int>& t
   return rows;
 }
 
-int run(const Flags& flags) {
+int run(const bench::Flags& flags) {
   if (flags.help) {
-    std::printf("%s", kUsage);
+    std::printf("%s", bench::usage(kDefaults).c_str());
     return 0;
   }
   std::vector<bench::Case> cases = bench::all_cases();
-  std::erase_if(cases, [&](const bench::Case& c) { return !matches(c, flags.filter); });
+  std::erase_if(cases, [&](const bench::Case& c) { return !flags.matches(c.name()); });
   if (flags.list) {
     for (const bench::Case& c : cases) std::printf("%s\n", c.name().c_str());
     return 0;
@@ -166,11 +110,7 @@ int run(const Flags& flags) {
   const bench::OtherLoad other_load;
   bench::Machine machine = bench::describe_machine();
   bench::print_machine(machine);
-  std::vector<int> thread_counts;
-  if (flags.threads != "all") thread_counts.push_back(1);
-  if (flags.threads != "1" && (machine.max_threads > 1 || thread_counts.empty())) {
-    thread_counts.push_back(machine.max_threads);
-  }
+  const std::vector<int> thread_counts = flags.thread_counts(machine.max_threads);
 
   std::vector<bench::Row> rows;
   for (const bench::Case& c : cases) {
@@ -189,7 +129,7 @@ int run(const Flags& flags) {
 
 int main(int argument_count, char** arguments) {
   try {
-    return run(parse_flags(std::vector<std::string>(arguments + 1, arguments + argument_count)));
+    return run(bench::parse_flags({arguments + 1, arguments + argument_count}, kDefaults));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "attention_bench: %s\n", error.what());
     return 2;

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "cpu/matmul.h"
+#include "flags.h"
 #include "measure.h"
 #include "peak.h"
 #include "report.h"
@@ -29,58 +30,10 @@ namespace {
 
 namespace cpu = headway::internal::cpu;
 
-constexpr const char* kUsage =
-    "usage: matmul_bench [options]\n"
-    "  --filter WORDS         only rows whose name has every word, e.g. 'f32 forward 256x512x2048'\n"
-    "  --threads 1|all|both   default both\n"
-    "  --seconds-per-row S    default 1; a row has at least three rounds, however long they take\n"
-    "  --quick                a rough table: 0.1 seconds per row, one round at least\n"
-    "  --json PATH            write the results there\n"
-    "  --list                 print the names of the rows\n"
-    "  --help                 print this\n";
-
-struct Flags {
-  std::string filter = {};
-  std::string threads = "both";
-  std::string json = {};
-  double seconds_per_row = 1;
-  int min_rounds = 3;
-  bool list = false;
-  bool help = false;
-};
-
-Flags parse_flags(const std::vector<std::string>& arguments) {
-  Flags flags;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& flag = arguments[i];
-    const auto value = [&] {
-      if (i + 1 == arguments.size()) throw std::runtime_error(flag + " needs a value\n" + kUsage);
-      return arguments[++i];
-    };
-    if (flag == "--filter") {
-      flags.filter = value();
-    } else if (flag == "--threads") {
-      flags.threads = value();
-    } else if (flag == "--seconds-per-row") {
-      flags.seconds_per_row = std::stod(value());
-    } else if (flag == "--json") {
-      flags.json = value();
-    } else if (flag == "--quick") {
-      flags.seconds_per_row = 0.1;
-      flags.min_rounds = 1;
-    } else if (flag == "--list") {
-      flags.list = true;
-    } else if (flag == "--help") {
-      flags.help = true;
-    } else {
-      throw std::runtime_error("unknown option " + flag + "\n" + kUsage);
-    }
-  }
-  if (flags.threads != "1" && flags.threads != "all" && flags.threads != "both") {
-    throw std::runtime_error("--threads is 1, all or both, not " + flags.threads);
-  }
-  return flags;
-}
+const bench::FlagDefaults kDefaults = {.program = "matmul_bench",
+                                       .example = "f32 forward 256x512x2048",
+                                       .seconds_per_row = 1,
+                                       .quick_seconds_per_row = 0.1};
 
 // The three products of a linear layer y = x W^T.
 enum class Pass { forward, d_input, d_weight };
@@ -131,15 +84,6 @@ std::vector<Case> all_cases() {
     }
   }
   return cases;
-}
-
-bool matches(const Case& c, const std::string& filter) {
-  std::istringstream words(filter);
-  const std::string name = c.name();
-  for (std::string word; words >> word;) {
-    if (name.find(word) == std::string::npos) return false;
-  }
-  return true;
 }
 
 // OpenBLAS, where the machine has it.
@@ -221,7 +165,7 @@ struct Row {
 
 double largest(const at::Tensor& m) { return m.to(at::kFloat).abs().max().item<double>(); }
 
-Row measure_row(const Case& c, const Operands& o, int threads, const Flags& flags) {
+Row measure_row(const Case& c, const Operands& o, int threads, const bench::Flags& flags) {
   const cpu::MatmulProblem problem = {.batch = 1,
                                       .rows = o.a.size(0),
                                       .columns = o.b.size(1),
@@ -350,13 +294,13 @@ void write_json(const std::string& path, const bench::Machine& machine, const st
   if (!out.flush()) throw std::runtime_error("cannot write " + path);
 }
 
-int run(const Flags& flags) {
+int run(const bench::Flags& flags) {
   if (flags.help) {
-    std::printf("%s", kUsage);
+    std::printf("%s", bench::usage(kDefaults).c_str());
     return 0;
   }
   std::vector<Case> cases = all_cases();
-  std::erase_if(cases, [&](const Case& c) { return !matches(c, flags.filter); });
+  std::erase_if(cases, [&](const Case& c) { return !flags.matches(c.name()); });
   if (flags.list) {
     for (const Case& c : cases) std::printf("%s\n", c.name().c_str());
     return 0;
@@ -366,11 +310,7 @@ int run(const Flags& flags) {
   const bench::OtherLoad other_load;
   bench::Machine machine = bench::describe_machine();
   bench::print_machine(machine);
-  std::vector<int> thread_counts;
-  if (flags.threads != "all") thread_counts.push_back(1);
-  if (flags.threads != "1" && (machine.max_threads > 1 || thread_counts.empty())) {
-    thread_counts.push_back(machine.max_threads);
-  }
+  const std::vector<int> thread_counts = flags.thread_counts(machine.max_threads);
   std::vector<Row> rows;
   for (const Case& c : cases) {
     if (rows.empty() || rows.back().what.group() != c.group()) print_heading(c.group());
@@ -397,7 +337,7 @@ int run(const Flags& flags) {
 
 int main(int argument_count, char** arguments) {
   try {
-    return run(parse_flags(std::vector<std::string>(arguments + 1, arguments + argument_count)));
+    return run(bench::parse_flags({arguments + 1, arguments + argument_count}, kDefaults));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "matmul_bench: %s\n", error.what());
     return 2;

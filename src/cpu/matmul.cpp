@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "core/divide.h"
 #include "core/scratch.h"
 #include "core/thread_pool.h"
 #include "cpu/isa.h"
@@ -30,7 +31,6 @@ constexpr std::int64_t kRowsOfOneTask = 16;                        // the most, 
 constexpr std::int64_t kRowsPackedOnce = 32;                       // the most where the task packs B itself, in tiles
 constexpr std::int64_t kWideColumns = 1024;                        // enough for tasks of twice the usual width
 
-std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 std::int64_t round_up(std::int64_t value, std::int64_t multiple) { return divide_up(value, multiple) * multiple; }
 
 // One product of the batch, or of its transposed: result^T = b^T a^T.

@@ -5,6 +5,7 @@
 
 #include "core/convert.h"
 #include "core/dispatch.h"
+#include "core/divide.h"
 #include "core/scratch.h"
 #include "core/thread_pool.h"
 #include "cpu/isa.h"
@@ -18,8 +19,6 @@ constexpr std::int64_t kSumRows = 64;          // rows that are summed in float3
 constexpr std::int64_t kSumColumns = 8192;     // columns of such a block: long runs, which prefetchers like
 
 static_assert(kChunk % ElementDropout::kBlock == 0);
-
-std::int64_t divide_up(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
 
 // Calls body(begin, count) for all chunks of `total` items of `weight` elements each.
 template <typename Body>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/divide.h"
 #include "core/scratch.h"
 #include "core/thread_pool.h"
 #include "cpu/isa.h"
@@ -12,8 +13,6 @@ namespace {
 
 // Elements of a task: enough to pay for handing it to a thread.
 constexpr std::int64_t kTaskElements = 1 << 14;
-
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // Runs the kernel over all rows, in tasks of as many rows as have about kTaskElements, four for the longest: the
 // kernels may look a row ahead. The task comes filled in but for begin and end.
