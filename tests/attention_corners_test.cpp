@@ -327,5 +327,31 @@ TEST(Corners, ForwardResultsInOtherStrides) {
   }
 }
 
+// A bias of -1e9 on every key of a row is what people add to mask padding. It leaves the softmax as it is, up to what
+// rounding does to the scores, and next to it the logarithm of the row's sum is lost.
+TEST(Corners, LargeBiasOnWholeRowsKeepsWeightsAndGradients) {
+  for (DType dtype : test_dtypes()) {
+    for (double shift : {-1e4, 6e4, -1e9, -1e29}) {
+      if (dtype == DType::float16 && std::abs(shift) > 65504) continue;
+      AttentionBackward shifted = problem(dtype, 20, 70);
+      // Without scores of their own, keys that are seen have equal weights whatever the shift.
+      shifted.query.fill(0);
+      AttentionBackward plain = shifted;
+      shifted.options.bias = Tensor::full({20, 70}, shift, dtype);
+      plain.options.bias = Tensor::full({20, 70}, 0, dtype);
+      shifted.options.weights = plain.options.weights = headway::Weights::per_head;
+      shifted.d_weights = plain.d_weights = Tensor::full({2, 2, 20, 70}, 0, dtype);
+      shifted.d_weights.slice(3, 0, 9).fill(0.5);
+      plain.d_weights.slice(3, 0, 9).fill(0.5);
+      Named expected = run(plain);
+      const Named found = run(shifted);
+      SCOPED_TRACE(std::string(headway::dtype_name(dtype)) + " shift " + std::to_string(shift));
+      ASSERT_EQ(found[1].first, "logsumexp");
+      expected[1] = found[1];
+      expect_near(found, expected, tolerance_of(dtype));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace headway_test

@@ -329,10 +329,42 @@ class ForwardPlan {
 
   // ---- the weights ----
 
+  WeightsHead weights_head(std::int64_t s, std::int64_t h) const {
+    WeightsHead head = {.query = rows_of(problem_.query, sequence(s).batch, h, sequence(s).query_begin),
+                        .packed_keys = packed_head(s, h).keys,
+                        .logsumexp = logsumexp(s, h),
+                        .rule = &rule(s, h),
+                        .references = {}};
+    if (references_) {
+      const std::int64_t rows = result_.logsumexp.element_count() * kernels_.real_bytes;
+      const std::int64_t offset = logsumexp(s, h) - static_cast<std::byte*>(result_.logsumexp.raw_data());
+      head.references = {.reference = references_->data() + offset, .rest = references_->data() + rows + offset};
+    }
+    return head;
+  }
+
+  void find_references() {
+    references_ = std::make_unique<ScratchBuffer>(
+        static_cast<std::size_t>(2 * result_.logsumexp.element_count() * kernels_.real_bytes));
+    const std::vector<Chunk> tasks = chunks(problem_.heads);
+    parallel_for(static_cast<std::int64_t>(tasks.size()), [&](std::int64_t t, int) {
+      const Chunk& chunk = tasks[static_cast<std::size_t>(t)];
+      kernels_.references({.head = weights_head(chunk.sequence, chunk.head),
+                           .query_begin = chunk.begin,
+                           .query_end = chunk.end,
+                           .head_dim = problem_.head_dim,
+                           .scale = problem_.scale,
+                           .has_sink = !problem_.sinks.empty(),
+                           .sink = problem_.sinks.empty() ? 0 : problem_.sinks[static_cast<std::size_t>(chunk.head)]},
+                          thread_scratch(kWorkspaceSlot, workspace_bytes_));
+    });
+  }
+
   void write_weights() {
     if (problem_.packed) {
       result_.weights.fill(problem_.weights_of == WeightsOf::masked ? -std::numeric_limits<double>::infinity() : 0.0);
     }
+    if (problem_.weights_of == WeightsOf::softmax && has_large_logsumexp(result_.logsumexp)) find_references();
     const bool mean = problem_.weights == Weights::mean;
     const std::vector<Chunk> tasks = chunks(mean ? 1 : problem_.heads);
     parallel_for(static_cast<std::int64_t>(tasks.size()), [&](std::int64_t t, int) {
@@ -341,10 +373,7 @@ class ForwardPlan {
       const std::int64_t count = mean ? problem_.heads : 1;
       std::vector<WeightsHead> heads;
       for (std::int64_t h = chunk.head; h < chunk.head + count; ++h) {
-        heads.push_back({.query = rows_of(problem_.query, q.batch, h, q.query_begin),
-                         .packed_keys = packed_head(chunk.sequence, h).keys,
-                         .logsumexp = logsumexp(chunk.sequence, h),
-                         .rule = &rule(chunk.sequence, h)});
+        heads.push_back(weights_head(chunk.sequence, h));
       }
       const Tensor& weights = result_.weights;
       const std::int64_t plane = mean ? q.batch : q.batch * problem_.heads + chunk.head;
@@ -375,7 +404,8 @@ class ForwardPlan {
   const std::int64_t sequences_;
   const std::size_t workspace_bytes_;
   std::unique_ptr<ScratchBuffer> packed_;
-  std::vector<PackedHead> heads_;  // (sequences, kv_heads)
+  std::vector<PackedHead> heads_;              // (sequences, kv_heads)
+  std::unique_ptr<ScratchBuffer> references_;  // (2, batch, heads, query_length): RowReferences of the weights
 };
 
 }  // namespace

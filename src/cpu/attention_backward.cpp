@@ -44,7 +44,12 @@ class BackwardPlan {
       return;
     }
     row_statistics();
-    if (inputs_.d_weights.defined() && problem_.weights_of == WeightsOf::softmax) add_weights_dot();
+    const bool dots_weights = inputs_.d_weights.defined() && problem_.weights_of == WeightsOf::softmax;
+    const bool is_large = has_large_logsumexp(inputs_.logsumexp);
+    if (dots_weights || is_large) pack_keys();
+    if (is_large) find_references();
+    if (dots_weights) add_weights_dot();
+    packed_keys_.reset();
     if (gradients_.sinks.defined()) sink_gradients();
     make_tiles();
     make_tasks();
@@ -75,10 +80,13 @@ class BackwardPlan {
   std::int64_t row_of(std::int64_t s, std::int64_t h) const {
     return (sequence(s).batch * problem_.heads + h) * problem_.query_length + sequence(s).query_begin;
   }
-  std::byte* logsumexp2(std::int64_t s, std::int64_t h) const {
-    return statistics_.data() + row_of(s, h) * kernels_.real_bytes;
+  RowReferences references(std::int64_t s, std::int64_t h) const {
+    const std::int64_t offset = row_of(s, h) * kernels_.real_bytes;
+    return {.reference = statistics_.data() + offset, .rest = rests_ ? rests_->data() + offset : nullptr};
   }
-  std::byte* delta(std::int64_t s, std::int64_t h) const { return logsumexp2(s, h) + rows_ * kernels_.real_bytes; }
+  std::byte* delta(std::int64_t s, std::int64_t h) const {
+    return statistics_.data() + (rows_ + row_of(s, h)) * kernels_.real_bytes;
+  }
 
   // Calls body(sequence, head, begin, end) for chunks of queries.
   template <typename Body>
@@ -108,7 +116,7 @@ class BackwardPlan {
                                 .d_logsumexp = at(inputs_.d_logsumexp),
                                 .rows = end - begin,
                                 .value_dim = problem_.value_dim,
-                                .logsumexp2 = logsumexp2(s, h) + begin * kernels_.real_bytes,
+                                .reference = statistics_.data() + (row_of(s, h) + begin) * kernels_.real_bytes,
                                 .delta = delta(s, h) + begin * kernels_.real_bytes};
       if (inputs_.d_output.defined()) task.d_output = rows_of(inputs_.d_output, q.batch, h, q.query_begin + begin);
       const auto bytes = static_cast<std::size_t>(2 * (problem_.value_dim + 16) * kernels_.real_bytes);
@@ -133,17 +141,15 @@ class BackwardPlan {
     return problem_.weights == Weights::mean ? 1.0 / static_cast<double>(problem_.heads) : 1.0;
   }
 
-  // The softmax's own backward needs sum(P * d_weights) of every row before the first tile.
-  void add_weights_dot() const {
+  void pack_keys() {
     std::size_t bytes = 0;
-    std::vector<std::size_t> offsets;  // (sequences, kv_heads)
     for (std::int64_t s = 0; s < sequences_; ++s) {
       for (std::int64_t h = 0; h < problem_.kv_heads; ++h) {
-        offsets.push_back(bytes);
+        key_offsets_.push_back(bytes);
         bytes += (kernels_.packed_keys_bytes(sequence(s).key_count, problem_.head_dim) + 63) / 64 * 64;
       }
     }
-    const ScratchBuffer packed(bytes);
+    packed_keys_ = std::make_unique<ScratchBuffer>(bytes);
     parallel_for(sequences_ * problem_.kv_heads, [&](std::int64_t t, int) {
       const std::int64_t s = t / problem_.kv_heads;
       kernels_.pack_keys(
@@ -152,25 +158,50 @@ class BackwardPlan {
            .end = sequence(s).key_count,
            .dim = problem_.head_dim,
            .factor = problem_.scale,
-           .packed = packed.data() + offsets[static_cast<std::size_t>(t)]});
+           .packed = packed_keys_->data() + key_offsets_[static_cast<std::size_t>(t)]});
     });
+  }
+
+  WeightsHead weights_head(std::int64_t s, std::int64_t h) const {
+    const auto kv_head = static_cast<std::size_t>(s * problem_.kv_heads + h / problem_.group());
+    WeightsHead head = {
+        .query = rows_of(problem_.query, sequence(s).batch, h, sequence(s).query_begin),
+        .packed_keys = packed_keys_->data() + key_offsets_[kv_head],
+        .logsumexp = static_cast<const std::byte*>(inputs_.logsumexp.raw_data()) + row_of(s, h) * kernels_.real_bytes,
+        .rule = &rule(s, h),
+        .references = {}};
+    if (rests_) head.references = references(s, h);
+    return head;
+  }
+
+  // Rows whose log-sum-exp is large are summed once more, before anything is computed from it.
+  void find_references() {
+    rests_ = std::make_unique<ScratchBuffer>(static_cast<std::size_t>(rows_ * kernels_.real_bytes));
     const std::size_t workspace_bytes = kernels_.forward_workspace(problem_.head_dim, problem_.value_dim);
     for_query_chunks([&](std::int64_t s, std::int64_t h, std::int64_t begin, std::int64_t end) {
-      const auto head = static_cast<std::size_t>(s * problem_.kv_heads + h / problem_.group());
-      const std::byte* logsumexp =
-          static_cast<const std::byte*>(inputs_.logsumexp.raw_data()) + row_of(s, h) * kernels_.real_bytes;
-      const WeightsDotTask task = {
-          .head = {.query = rows_of(problem_.query, sequence(s).batch, h, sequence(s).query_begin),
-                   .packed_keys = packed.data() + offsets[head],
-                   .logsumexp = logsumexp,
-                   .rule = &rule(s, h)},
-          .query_begin = begin,
-          .query_end = end,
-          .head_dim = problem_.head_dim,
-          .scale = problem_.scale,
-          .d_weights = d_weights_plane(s, h),
-          .factor = d_weights_factor(),
-          .delta = delta(s, h)};
+      kernels_.references({.head = weights_head(s, h),
+                           .query_begin = begin,
+                           .query_end = end,
+                           .head_dim = problem_.head_dim,
+                           .scale = problem_.scale,
+                           .has_sink = !problem_.sinks.empty(),
+                           .sink = problem_.sinks.empty() ? 0 : problem_.sinks[static_cast<std::size_t>(h)]},
+                          thread_scratch(kWorkspaceSlot, workspace_bytes));
+    });
+  }
+
+  // The softmax's own backward needs sum(P * d_weights) of every row before the first tile.
+  void add_weights_dot() const {
+    const std::size_t workspace_bytes = kernels_.forward_workspace(problem_.head_dim, problem_.value_dim);
+    for_query_chunks([&](std::int64_t s, std::int64_t h, std::int64_t begin, std::int64_t end) {
+      const WeightsDotTask task = {.head = weights_head(s, h),
+                                   .query_begin = begin,
+                                   .query_end = end,
+                                   .head_dim = problem_.head_dim,
+                                   .scale = problem_.scale,
+                                   .d_weights = d_weights_plane(s, h),
+                                   .factor = d_weights_factor(),
+                                   .delta = delta(s, h)};
       kernels_.weights_dot(task, thread_scratch(kWorkspaceSlot, workspace_bytes));
     });
   }
@@ -178,15 +209,17 @@ class BackwardPlan {
   // A sink is one more score without a value: d_sink = sum over rows of P_sink * (0 - delta).
   void sink_gradients() const {
     std::vector<double> sums(static_cast<std::size_t>(problem_.heads), 0.0);
-    const auto real_at = [&](const std::byte* data, std::int64_t i) {
-      return kernels_.real_bytes == 8 ? reinterpret_cast<const double*>(data)[i]
-                                      : static_cast<double>(reinterpret_cast<const float*>(data)[i]);
+    const auto real_at = [&](const void* data, std::int64_t i) {
+      return kernels_.real_bytes == 8 ? static_cast<const double*>(data)[i]
+                                      : static_cast<double>(static_cast<const float*>(data)[i]);
     };
     parallel_for(problem_.heads, [&](std::int64_t h, int) {
       const double sink = problem_.sinks[static_cast<std::size_t>(h)];
       for (std::int64_t s = 0; s < sequences_; ++s) {
+        const RowReferences rows = references(s, h);
         for (std::int64_t q = 0; q < sequence(s).query_length; ++q) {
-          const double p = std::exp2(sink * 1.4426950408889634 - real_at(logsumexp2(s, h), q));
+          const double rest = rows.rest ? real_at(rows.rest, q) : 0.0;
+          const double p = std::exp2(sink * 1.4426950408889634 - real_at(rows.reference, q) - rest);
           if (p > 0) sums[static_cast<std::size_t>(h)] -= p * real_at(delta(s, h), q);
         }
       }
@@ -415,7 +448,7 @@ class BackwardPlan {
     BackwardTile tile;
     tile.query = rows_of(problem_.query, q.batch, h, q.query_begin);
     if (inputs_.d_output.defined()) tile.d_output = rows_of(inputs_.d_output, q.batch, h, q.query_begin);
-    tile.logsumexp2 = logsumexp2(s, h);
+    tile.references = references(s, h);
     tile.delta = delta(s, h);
     tile.query_begin = i * kernels_.backward_queries;
     tile.query_end = std::min(tile.query_begin + kernels_.backward_queries, q.query_length);
@@ -442,7 +475,10 @@ class BackwardPlan {
   const std::vector<ScoreRule> rules_;  // (sequences, heads)
   const std::int64_t sequences_;
   const std::int64_t rows_;                      // batch * heads * query_length
-  const ScratchBuffer statistics_;               // (2, batch, heads, query_length): base-2 log-sum-exp, delta
+  const ScratchBuffer statistics_;               // (2, batch, heads, query_length): references of P, delta
+  std::unique_ptr<ScratchBuffer> rests_;         // (batch, heads, query_length), where a log-sum-exp is large
+  std::unique_ptr<ScratchBuffer> packed_keys_;   // of all heads, for what comes before the tiles
+  std::vector<std::size_t> key_offsets_;         // (sequences, kv_heads): bytes into packed_keys_
   std::unique_ptr<ScratchBuffer> d_query_sums_;  // (batch, heads, query_length, head_dim) for 16-bit gradients
   std::vector<std::int64_t> first_tile_;         // (sequences): index into ranges_
   std::vector<TileRange> ranges_;                // (sequences, tiles)

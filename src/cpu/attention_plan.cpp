@@ -67,6 +67,14 @@ WeightsKind weights_kind(WeightsOf of) {
   }
 }
 
+bool has_large_logsumexp(const Tensor& logsumexp) {
+  const auto any_large = [&](const auto* values) {
+    return std::any_of(values, values + logsumexp.element_count(),
+                       [](auto value) { return is_large_logsumexp(value); });
+  };
+  return logsumexp.dtype() == DType::float64 ? any_large(logsumexp.data<double>()) : any_large(logsumexp.data<float>());
+}
+
 std::int64_t visible_scores(const ScoreRule& rule, std::int64_t begin, std::int64_t end) {
   if (begin >= end) return 0;
   // Limits move by one key per query: the ends of the range tell the middle well enough for scheduling.

@@ -17,6 +17,9 @@ std::vector<ScoreRule> make_rules(const AttentionProblem& problem);
 // The kernels' name for what the weights are.
 WeightsKind weights_kind(WeightsOf of);
 
+// Whether any row needs RowReferences; logsumexp: [batch, heads, query_length], float32 or float64.
+bool has_large_logsumexp(const Tensor& logsumexp);
+
 // Scores that a rule lets queries [begin, end) see: the work of a task, up to a factor.
 std::int64_t visible_scores(const ScoreRule& rule, std::int64_t begin, std::int64_t end);
 

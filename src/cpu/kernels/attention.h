@@ -84,15 +84,31 @@ struct ForwardTask {
   const ScoreRule* rule = nullptr;
 };
 
+// P = exp2(S - reference - rest), in base 2. Next to a log-sum-exp of -1e9, as a bias makes it, the logarithm of the
+// sum would be lost: such rows have their maximum as the reference and the logarithm as the rest.
+struct RowReferences {
+  void* reference = nullptr;  // (query_length); null: the log-sum-exp is the reference of all rows
+  void* rest = nullptr;       // (query_length)
+};
+
+// Whether the logarithm of a row's sum would be lost in its log-sum-exp.
+template <typename Real>
+bool is_large_logsumexp(Real logsumexp) {
+  const Real magnitude = logsumexp < 0 ? -logsumexp : logsumexp;
+  return magnitude >= 1024 && magnitude <= std::numeric_limits<Real>::max();
+}
+
 // One head's part in a tile of returned weights.
 struct WeightsHead {
   Rows query = {};
   const void* packed_keys = nullptr;
   const void* logsumexp = nullptr;  // (query_length)
   const ScoreRule* rule = nullptr;
+  RowReferences references = {};  // in place of the log-sum-exp, where there are any
 };
 
-enum class WeightsKind { softmax, scores, softcapped, masked };
+// base2: masked scores as the kernels have them, times log2(e).
+enum class WeightsKind { softmax, scores, softcapped, masked, base2 };
 
 // The weights of some queries, averaged over head_count heads.
 struct WeightsTask {
@@ -148,8 +164,19 @@ struct RowStatisticsTask {
   const void* d_logsumexp = nullptr;  // (rows), or null
   std::int64_t rows = 0;
   std::int64_t value_dim = 0;
-  void* logsumexp2 = nullptr;  // (rows): a huge number for rows without keys, so that exp2(S - it) is 0
-  void* delta = nullptr;       // (rows): sum(d_output * output) - d_logsumexp
+  void* reference = nullptr;  // (rows): a huge number for rows without keys, so that exp2(S - it) is 0
+  void* delta = nullptr;      // (rows): sum(d_output * output) - d_logsumexp
+};
+
+// The references of some queries of one head; its own `references` are what is written.
+struct ReferencesTask {
+  WeightsHead head = {};
+  std::int64_t query_begin = 0;
+  std::int64_t query_end = 0;
+  std::int64_t head_dim = 0;
+  double scale = 1;
+  bool has_sink = false;
+  double sink = 0;
 };
 
 // delta += sum over keys of P * d_weights, for some queries of one head.
@@ -179,9 +206,9 @@ struct BackwardBlock {
 // Up to backward_queries queries of one query head against the block's keys.
 struct BackwardTile {
   Rows query = {};
-  Rows d_output = {};                // data null: zero
-  const void* logsumexp2 = nullptr;  // (query_length)
-  const void* delta = nullptr;       // (query_length)
+  Rows d_output = {};             // data null: zero
+  RowReferences references = {};  // without a rest: zero for all rows
+  const void* delta = nullptr;    // (query_length)
   std::int64_t query_begin = 0;
   std::int64_t query_end = 0;
   std::byte* packed = nullptr;             // the tile as backward_pack wrote it
@@ -233,6 +260,7 @@ struct AttentionKernels {
 
   std::size_t (*backward_workspace)(std::int64_t head_dim, std::int64_t value_dim) noexcept = nullptr;
   void (*row_statistics)(const RowStatisticsTask&, std::byte* workspace) noexcept = nullptr;
+  void (*references)(const ReferencesTask&, std::byte* workspace) noexcept = nullptr;
   void (*weights_dot)(const WeightsDotTask&, std::byte* workspace) noexcept = nullptr;
   // Packs a tile of queries for all blocks of keys, into backward_packed_bytes() at tile.packed.
   std::size_t (*backward_packed_bytes)(std::int64_t head_dim, std::int64_t value_dim) noexcept = nullptr;

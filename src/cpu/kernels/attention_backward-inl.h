@@ -2,7 +2,7 @@
 //
 //   for each block of keys (K and V packed once, dK and dV in local memory)
 //     for each tile of queries
-//       S = Q K^T, P = exp2(S - logsumexp)
+//       S = Q K^T, P = exp2(S - reference), the log-sum-exp
 //       dP = dO V^T, dS = P * (dP - delta)
 //       dV += P^T dO
 //       dK += dS^T Q
@@ -89,7 +89,8 @@ class Backward {
   void tile(const BackwardTile& tile) {
     const QueryTile<E> queries(tile.packed, block_.head_dim, block_.value_dim);
     const ScoreRule& rule = *tile.rule;
-    const bool plain = rule.is_plain() && !rule.dropout.threshold && !tile.d_weights.data && !tile.wants_bias;
+    const bool plain =
+        rule.is_plain() && !rule.dropout.threshold && !tile.d_weights.data && !tile.wants_bias && !tile.references.rest;
     if (!plain) prepare_rules(tile);
     for (std::int64_t row = 0; row < queries_in(tile); row += kTileRows) {
       prefetch(tile, row, queries.bytes);
@@ -228,7 +229,7 @@ class Backward {
                                const RowLimits& limits) {
     const D d;
     Tile<E, kTileRows, kVectors> s;
-    start(s, Arithmetic<E>::kFoldsScale ? queries.logsumexp2 + row : nullptr);
+    start(s, Arithmetic<E>::kFoldsScale ? queries.reference + row : nullptr);
     multiply_tile(queries.queries, keys_transposed_, row, column, depth_, s);
     const V factor = hn::Set(d, static_cast<Real>(block_.scale * kLog2E));
 #pragma GCC unroll 8
@@ -236,7 +237,7 @@ class Backward {
 #pragma GCC unroll 2
       for (int v = 0; v < kVectors; ++v) {
         V x = s.sum[r][v];
-        if constexpr (!Arithmetic<E>::kFoldsScale) x = hn::MulSub(x, factor, hn::Set(d, queries.logsumexp2[row + r]));
+        if constexpr (!Arithmetic<E>::kFoldsScale) x = hn::MulSub(x, factor, hn::Set(d, queries.reference[row + r]));
         V p = exp2_finite<Arithmetic<E>::kShortExp>(d, x);
         if constexpr (kBounded) {
           const std::int64_t key = block_.key_begin + column + v * kLane;
@@ -319,7 +320,7 @@ class Backward {
     score = modifier.add_bias(d, score, distance, modifier.has_bias() ? bias_ + q * kBackwardKeys + column : nullptr);
     const auto masked = hn::Eq(score, hn::Set(d, kMasked<Real>));
     const auto see = hn::AndNot(masked, visible(d, key, limits.first[r], limits.end[r]));
-    const V p = exp2(d, hn::Sub(score, hn::Set(d, queries.logsumexp2[q])));
+    const V p = exp2(d, hn::Sub(hn::Sub(score, hn::Set(d, queries.reference[q])), hn::Set(d, queries.rest[q])));
     hn::Store(hn::IfThenElse(see, p, hn::Set(d, kHidden)), d, tile_p_ + local);
     const V shown = hn::IfThenElseZero(see, p);
     if (!rule.dropout.threshold) return shown;

@@ -68,6 +68,22 @@ void weights(const WeightsTask& task, std::byte* workspace) noexcept {
 }
 
 template <typename E>
+void references(const ReferencesTask& task, std::byte* workspace) noexcept {
+  const WeightsTask weights = {.heads = &task.head,
+                               .head_count = 1,
+                               .query_begin = task.query_begin,
+                               .query_end = task.query_end,
+                               .key_length = task.head.rule->key_count,
+                               .head_dim = task.head_dim,
+                               .scale = task.scale,
+                               .kind = WeightsKind::base2};
+  const RowReferences& rows = task.head.references;
+  WeightsWriter<E>(weights, workspace)
+      .references(static_cast<RealOf<E>*>(rows.reference), static_cast<RealOf<E>*>(rows.rest),
+                  task.has_sink ? task.sink * kLog2E : kMasked<double>);
+}
+
+template <typename E>
 void weights_dot(const WeightsDotTask& task, std::byte* workspace) noexcept {
   const WeightsTask weights = {.heads = &task.head,
                                .head_count = 1,
@@ -104,6 +120,7 @@ AttentionKernels make_kernels() {
   kernels.forward_workspace = forward_workspace<E>;
   kernels.forward = forward<E>;
   kernels.weights = weights<E>;
+  kernels.references = references<E>;
   kernels.weights_dot = weights_dot<E>;
   kernels.decode = decode<E>;
   kernels.combine = combine<E>;

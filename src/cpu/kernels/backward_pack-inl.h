@@ -35,10 +35,6 @@ bool all_finite(const E* data, std::int64_t count) {
   return hn::AllTrue(d, hn::Lt(largest, hn::Set(d, kInfinity)));
 }
 
-// The base-2 log-sum-exp of a row without keys: exp2 of anything less this is 0, and it is finite.
-template <typename Real>
-inline constexpr Real kEmptyRow = sizeof(Real) == 4 ? Real(1e30) : Real(1e300);
-
 // The rows of a tensor from `first` on.
 HWY_INLINE Rows rows_from(const Rows& rows, std::int64_t first) {
   const auto bytes = static_cast<std::int64_t>(item_size(rows.dtype));
@@ -142,7 +138,8 @@ struct QueryTile {
   E* d_outputs;      // (value depth / tile columns, queries, tile columns)
   E* query_rows;     // (head_dim / tile columns, queries, tile columns): summed over rows
   E* d_output_rows;  // (value_dim / tile columns, queries, tile columns)
-  Real* logsumexp2;  // (queries)
+  Real* reference;   // (queries): P = exp2(S - reference - rest)
+  Real* rest;        // (queries)
   Real* delta;       // (queries)
   Flags* flags;
 
@@ -152,7 +149,8 @@ struct QueryTile {
     d_outputs = take<E>(memory, kBackwardQueries * round_up(element_count<E>(value_dim), kColumns));
     query_rows = kPairs ? take<E>(memory, row_elements(head_dim)) : queries;
     d_output_rows = kPairs ? take<E>(memory, row_elements(value_dim)) : d_outputs;
-    logsumexp2 = take<Real>(memory, kBackwardQueries);
+    reference = take<Real>(memory, kBackwardQueries);
+    rest = take<Real>(memory, kBackwardQueries);
     delta = take<Real>(memory, kBackwardQueries);
     flags = take<Flags>(memory, 1);
   }
@@ -171,7 +169,9 @@ struct QueryTile {
     }
     for (std::int64_t q = 0; q < kBackwardQueries; ++q) {
       const bool present = q < count;
-      logsumexp2[q] = present ? static_cast<const Real*>(tile.logsumexp2)[tile.query_begin + q] : kEmptyRow<Real>;
+      const RowReferences& rows = tile.references;
+      reference[q] = present ? static_cast<const Real*>(rows.reference)[tile.query_begin + q] : kEmptyRow<Real>;
+      rest[q] = present && rows.rest ? static_cast<const Real*>(rows.rest)[tile.query_begin + q] : Real(0);
       delta[q] = present ? static_cast<const Real*>(tile.delta)[tile.query_begin + q] : Real(0);
     }
   }
@@ -222,8 +222,7 @@ void row_statistics(const RowStatisticsTask& task, Real* HWY_RESTRICT workspace)
     if (task.d_logsumexp) delta -= static_cast<const Real*>(task.d_logsumexp)[r];
     const Real logsumexp = static_cast<const Real*>(task.logsumexp)[r];
     static_cast<Real*>(task.delta)[r] = delta;
-    static_cast<Real*>(task.logsumexp2)[r] =
-        logsumexp == kMasked<Real> ? kEmptyRow<Real> : logsumexp * static_cast<Real>(kLog2E);
+    static_cast<Real*>(task.reference)[r] = reference_of(logsumexp);
   }
 }
 

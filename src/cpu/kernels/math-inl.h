@@ -14,6 +14,14 @@ inline constexpr double kLn2 = 0.69314718055994530942;
 template <typename Real>
 inline constexpr Real kMasked = -std::numeric_limits<Real>::infinity();
 
+// The base-2 log-sum-exp of a row; of one without keys a finite number, less which anything has an exp2 of 0.
+template <typename Real>
+inline constexpr Real kEmptyRow = sizeof(Real) == 4 ? Real(1e30) : Real(1e300);
+template <typename Real>
+HWY_INLINE Real reference_of(Real logsumexp) {
+  return logsumexp == kMasked<Real> ? kEmptyRow<Real> : logsumexp * static_cast<Real>(kLog2E);
+}
+
 // x held between low and high; NaN stays NaN. Min and Max give their second operand then on x86, the number on NEON.
 template <class V>
 HWY_INLINE V clamp(V low, V x, V high) {

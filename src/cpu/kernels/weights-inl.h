@@ -42,6 +42,21 @@ class WeightsWriter {
     }
   }
 
+  // Maximum and log2 of the sum of rows whose log-sum-exp is large; of the others that alone.
+  void references(Real* reference, Real* rest, double first_score) {
+    const auto* logsumexp = static_cast<const Real*>(task_.heads[0].logsumexp);
+    for (std::int64_t query = task_.query_begin; query < task_.query_end; query += kTileRows) {
+      const std::int64_t rows = std::min<std::int64_t>(kTileRows, task_.query_end - query);
+      bool has_large = false;
+      for (std::int64_t q = query; q < query + rows; ++q) {
+        reference[q] = reference_of(logsumexp[q]);
+        rest[q] = 0;
+        has_large |= is_large_logsumexp(logsumexp[q]);
+      }
+      if (has_large) sum_rows(query, rows, reference, rest, first_score);
+    }
+  }
+
   // delta += sum over keys of P * d_weights * factor.
   void dot(const Plane& d_weights, Real factor, Real* delta) {
     const auto bytes = static_cast<std::int64_t>(item_size(d_weights.dtype));
@@ -67,6 +82,32 @@ class WeightsWriter {
   }
 
  private:
+  void sum_rows(std::int64_t query, std::int64_t rows, Real* reference, Real* rest, double first_score) {
+    double largest[kTileRows], sum[kTileRows];
+    std::fill_n(largest, kTileRows, first_score);
+    std::fill_n(sum, kTileRows, first_score == kMasked<double> ? 0.0 : 1.0);
+    copy_query_block<E>(task_.heads[0].query, query, task_.query_end, task_.head_dim, query_);
+    for (std::int64_t key = 0; key < task_.key_length; key += kKeyBlock) {
+      const std::int64_t count = std::min(kKeyBlock, task_.key_length - key);
+      compute(task_.heads[0], query, key, count);
+      for (std::int64_t r = 0; r < rows; ++r) {
+        for (std::int64_t k = 0; k < count; ++k) {
+          const double score = scores_[r * kKeyBlock + k];
+          if (score == kMasked<double>) continue;
+          if (score > largest[r]) sum[r] *= std::exp2(largest[r] - score);
+          largest[r] = std::max(largest[r], score);
+          sum[r] += std::exp2(score - largest[r]);
+        }
+      }
+    }
+    const auto* logsumexp = static_cast<const Real*>(task_.heads[0].logsumexp) + query;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      if (!is_large_logsumexp(logsumexp[r])) continue;
+      reference[query + r] = static_cast<Real>(largest[r]);
+      rest[query + r] = static_cast<Real>(std::log2(sum[r]));
+    }
+  }
+
   // Weights of the queries [query, query + kTileRows) and the keys [key, key + kKeyBlock), the mean over all heads.
   void write_block(std::int64_t query, std::int64_t key) {
     const D d;
@@ -96,7 +137,7 @@ class WeightsWriter {
       const WeightsHead& head = task_.heads[0];
       const RowLimits limits(*head.rule, query, task_.query_end);
       const bool whole = rows == kTileRows && count % kColumns == 0 && limits.all_see(key, key + count);
-      if (!whole || task_.kind != WeightsKind::softmax || !head.rule->is_plain() ||
+      if (!whole || task_.kind != WeightsKind::softmax || !head.rule->is_plain() || head.references.reference ||
           task_.weights.dtype != dtype_of<E>) {
         return false;
       }
@@ -128,7 +169,8 @@ class WeightsWriter {
     const bool all = task_.kind == WeightsKind::scores || task_.kind == WeightsKind::softcapped;
     const std::int64_t begin = all ? key : std::max(key, limits.min_first / kColumns * kColumns);
     const std::int64_t end = all ? key + count : std::min(key + count, limits.max_end);
-    const Real outside = task_.kind == WeightsKind::masked ? kMasked<Real> : Real(0);
+    const bool masks = task_.kind == WeightsKind::masked || task_.kind == WeightsKind::base2;
+    const Real outside = masks ? kMasked<Real> : Real(0);
     if (begin >= end) {
       std::fill_n(scores_, kTileRows * kKeyBlock, outside);
       return;
@@ -176,7 +218,10 @@ class WeightsWriter {
       bias = bias_;
     }
     const Real logsumexp = static_cast<const Real*>(head.logsumexp)[query];
-    const V reference = hn::Set(d, logsumexp * static_cast<Real>(kLog2E));
+    const RowReferences& references = head.references;
+    const V reference = hn::Set(d, references.reference ? static_cast<const Real*>(references.reference)[query]
+                                                        : logsumexp * static_cast<Real>(kLog2E));
+    const V rest = hn::Set(d, references.reference ? static_cast<const Real*>(references.rest)[query] : Real(0));
     const bool empty = logsumexp == kMasked<Real>;
     const std::int64_t position = query + head.rule->query_offset;
     for (std::int64_t c = 0; c < columns; c += kLane) {
@@ -185,8 +230,10 @@ class WeightsWriter {
       const auto see = visible(d, begin + c, first, last);
       if (task_.kind == WeightsKind::masked) {
         s = hn::IfThenElse(see, hn::Mul(s, natural), hn::Set(d, kMasked<Real>));
+      } else if (task_.kind == WeightsKind::base2) {
+        s = hn::IfThenElse(see, s, hn::Set(d, kMasked<Real>));
       } else {
-        s = empty ? hn::Zero(d) : hn::IfThenElseZero(see, exp2(d, hn::Sub(s, reference)));
+        s = empty ? hn::Zero(d) : hn::IfThenElseZero(see, exp2(d, hn::Sub(hn::Sub(s, reference), rest)));
       }
       hn::Store(s, d, row + c);
     }
