@@ -37,15 +37,21 @@ class ForwardPlan {
 
   void run() {
     if (result_.logsumexp.element_count() == 0) return;
+    if (problem_.weights != Weights::none && problem_.packed) {
+      result_.weights.fill(problem_.weights_of == WeightsOf::masked ? -std::numeric_limits<double>::infinity() : 0.0);
+    }
+    bool has_weights = problem_.weights == Weights::none;
     if (decodes()) {
       decode();
     } else if (fits_by_head()) {
       by_head();
+      // Rows with a large log-sum-exp are summed once more, which wants all keys packed: those weights are redone.
+      has_weights |= problem_.weights_of != WeightsOf::softmax || !has_large_logsumexp(result_.logsumexp);
     } else {
       pack_all();
       by_chunk();
     }
-    if (problem_.weights != Weights::none) {
+    if (!has_weights) {
       if (!packed_) pack_all();
       write_weights();
     }
@@ -125,13 +131,19 @@ class ForwardPlan {
     return static_cast<std::byte*>(result_.logsumexp.raw_data()) + row * kernels_.real_bytes;
   }
 
-  // ---- many heads: a thread packs and computes a whole one ----
+  // ---- many heads: a thread packs and computes a whole one, or all of an entry where their weights are averaged ----
 
+  std::int64_t kv_heads_together() const { return problem_.weights == Weights::mean ? problem_.kv_heads : 1; }
+
+  std::size_t task_bytes(std::int64_t s, std::int64_t kv_head) const {
+    std::size_t bytes = 0;
+    for (std::int64_t h = kv_head; h < kv_head + kv_heads_together(); ++h) bytes += keys_bytes(s) + values_bytes(s, h);
+    return bytes;
+  }
   bool fits_by_head() const {
-    if (problem_.weights != Weights::none) return false;
     std::size_t most = 0;
-    for (std::int64_t s = 0; s < sequences_; ++s) most = std::max(most, keys_bytes(s) + values_bytes(s, 0));
-    return sequences_ * problem_.kv_heads >= 4 * worker_limit() && most <= kThreadPackLimit;
+    for (std::int64_t s = 0; s < sequences_; ++s) most = std::max(most, task_bytes(s, 0));
+    return sequences_ * problem_.kv_heads / kv_heads_together() >= 4 * worker_limit() && most <= kThreadPackLimit;
   }
 
   void by_head() {
@@ -141,23 +153,41 @@ class ForwardPlan {
     std::vector<Task> tasks;
     for (std::int64_t s = 0; s < sequences_; ++s) {
       const std::int64_t work = visible_scores(rule(s, 0), 0, sequence(s).query_length);
-      for (std::int64_t h = 0; h < problem_.kv_heads; ++h) tasks.push_back({s, h, work});
+      for (std::int64_t h = 0; h < problem_.kv_heads; h += kv_heads_together()) tasks.push_back({s, h, work});
     }
     std::stable_sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) { return a.work > b.work; });
     parallel_for(static_cast<std::int64_t>(tasks.size()), [&](std::int64_t t, int) {
       const auto [s, kv_head, work] = tasks[static_cast<std::size_t>(t)];
-      std::byte* workspace = thread_scratch(kWorkspaceSlot, workspace_bytes_);
-      std::byte* memory = thread_scratch(kPackSlot, keys_bytes(s) + values_bytes(s, kv_head));
-      const PackedHead packed = pack(s, kv_head, 0, sequence(s).key_count, memory);
-      for (std::int64_t h = kv_head * problem_.group(); h < (kv_head + 1) * problem_.group(); ++h) {
-        ForwardTask task = forward_task(s, h, packed);
-        for (std::int64_t q = 0; q < sequence(s).query_length; q += kQueryChunk) {
-          task.query_begin = q;
-          task.query_end = std::min(q + kQueryChunk, sequence(s).query_length);
-          kernels_.forward(task, workspace);
+      std::byte* memory = thread_scratch(kPackSlot, task_bytes(s, kv_head));
+      std::vector<WeightsHead> heads;
+      for (std::int64_t i = 0; i < kv_heads_together(); ++i) {
+        const PackedHead packed = pack(s, kv_head + i, 0, packed_length(s), memory);
+        memory += keys_bytes(s) + values_bytes(s, kv_head + i);
+        const std::int64_t first = (kv_head + i) * problem_.group();
+        for (std::int64_t h = first; h < first + problem_.group(); ++h) {
+          whole_head(s, h, packed);
+          if (problem_.weights != Weights::none) heads.push_back(weights_head(s, h, packed));
+        }
+      }
+      if (problem_.weights == Weights::mean) {
+        write_weights(s, 0, heads, 0, sequence(s).query_length);
+      } else {
+        for (std::size_t i = 0; i < heads.size(); ++i) {
+          const std::int64_t head = kv_head * problem_.group() + static_cast<std::int64_t>(i);
+          write_weights(s, head, {heads[i]}, 0, sequence(s).query_length);
         }
       }
     });
+  }
+
+  // The output of all queries of one head.
+  void whole_head(std::int64_t s, std::int64_t h, const PackedHead& packed) const {
+    ForwardTask task = forward_task(s, h, packed);
+    for (std::int64_t q = 0; q < sequence(s).query_length; q += kQueryChunk) {
+      task.query_begin = q;
+      task.query_end = std::min(q + kQueryChunk, sequence(s).query_length);
+      kernels_.forward(task, thread_scratch(kWorkspaceSlot, workspace_bytes_));
+    }
   }
 
   // ---- few heads: all threads pack, then take chunks of queries ----
@@ -329,9 +359,9 @@ class ForwardPlan {
 
   // ---- the weights ----
 
-  WeightsHead weights_head(std::int64_t s, std::int64_t h) const {
+  WeightsHead weights_head(std::int64_t s, std::int64_t h, const PackedHead& packed) const {
     WeightsHead head = {.query = rows_of(problem_.query, sequence(s).batch, h, sequence(s).query_begin),
-                        .packed_keys = packed_head(s, h).keys,
+                        .packed_keys = packed.keys,
                         .logsumexp = logsumexp(s, h),
                         .rule = &rule(s, h),
                         .references = {}};
@@ -349,7 +379,7 @@ class ForwardPlan {
     const std::vector<Chunk> tasks = chunks(problem_.heads);
     parallel_for(static_cast<std::int64_t>(tasks.size()), [&](std::int64_t t, int) {
       const Chunk& chunk = tasks[static_cast<std::size_t>(t)];
-      kernels_.references({.head = weights_head(chunk.sequence, chunk.head),
+      kernels_.references({.head = weights_head(chunk.sequence, chunk.head, packed_head(chunk.sequence, chunk.head)),
                            .query_begin = chunk.begin,
                            .query_end = chunk.end,
                            .head_dim = problem_.head_dim,
@@ -361,37 +391,43 @@ class ForwardPlan {
   }
 
   void write_weights() {
-    if (problem_.packed) {
-      result_.weights.fill(problem_.weights_of == WeightsOf::masked ? -std::numeric_limits<double>::infinity() : 0.0);
-    }
     if (problem_.weights_of == WeightsOf::softmax && has_large_logsumexp(result_.logsumexp)) find_references();
-    const bool mean = problem_.weights == Weights::mean;
-    const std::vector<Chunk> tasks = chunks(mean ? 1 : problem_.heads);
+    const std::int64_t together = heads_together();
+    const std::vector<Chunk> tasks = chunks(problem_.heads / together);
     parallel_for(static_cast<std::int64_t>(tasks.size()), [&](std::int64_t t, int) {
       const Chunk& chunk = tasks[static_cast<std::size_t>(t)];
-      const Sequence& q = sequence(chunk.sequence);
-      const std::int64_t count = mean ? problem_.heads : 1;
       std::vector<WeightsHead> heads;
-      for (std::int64_t h = chunk.head; h < chunk.head + count; ++h) {
-        heads.push_back(weights_head(chunk.sequence, h));
+      for (std::int64_t h = chunk.head; h < chunk.head + together; ++h) {
+        heads.push_back(weights_head(chunk.sequence, h, packed_head(chunk.sequence, h)));
       }
-      const Tensor& weights = result_.weights;
-      const std::int64_t plane = mean ? q.batch : q.batch * problem_.heads + chunk.head;
-      const std::int64_t offset = (plane * problem_.query_length + q.query_begin) * problem_.key_length + q.key_begin;
-      const auto bytes = static_cast<std::int64_t>(item_size(weights.dtype()));
-      const WeightsTask task = {.heads = heads.data(),
-                                .head_count = count,
-                                .query_begin = chunk.begin,
-                                .query_end = chunk.end,
-                                .key_length = q.key_length,
-                                .head_dim = problem_.head_dim,
-                                .scale = problem_.scale,
-                                .kind = weights_kind(problem_.weights_of),
-                                .weights = {.data = static_cast<std::byte*>(weights.raw_data()) + offset * bytes,
-                                            .stride = problem_.key_length,
-                                            .dtype = weights.dtype()}};
-      kernels_.weights(task, thread_scratch(kWorkspaceSlot, workspace_bytes_));
+      write_weights(chunk.sequence, chunk.head, heads, chunk.begin, chunk.end);
     });
+  }
+
+  // Heads that share a plane of the returned weights.
+  std::int64_t heads_together() const { return problem_.weights == Weights::mean ? problem_.heads : 1; }
+
+  // The weights of the queries [begin, end) of one head, or the mean over all of them.
+  void write_weights(std::int64_t s, std::int64_t first_head, const std::vector<WeightsHead>& heads, std::int64_t begin,
+                     std::int64_t end) const {
+    const Sequence& q = sequence(s);
+    const Tensor& weights = result_.weights;
+    const std::int64_t planes = problem_.heads / heads_together();
+    const std::int64_t row = (q.batch * planes + first_head) * problem_.query_length + q.query_begin;
+    const auto bytes = static_cast<std::int64_t>(item_size(weights.dtype()));
+    const std::int64_t offset = (row * problem_.key_length + q.key_begin) * bytes;
+    const WeightsTask task = {.heads = heads.data(),
+                              .head_count = static_cast<std::int64_t>(heads.size()),
+                              .query_begin = begin,
+                              .query_end = end,
+                              .key_length = q.key_length,
+                              .head_dim = problem_.head_dim,
+                              .scale = problem_.scale,
+                              .kind = weights_kind(problem_.weights_of),
+                              .weights = {.data = static_cast<std::byte*>(weights.raw_data()) + offset,
+                                          .stride = problem_.key_length,
+                                          .dtype = weights.dtype()}};
+    kernels_.weights(task, thread_scratch(kWorkspaceSlot, workspace_bytes_));
   }
 
   static constexpr std::int64_t kPackKeys = 512;  // keys of one packing task
