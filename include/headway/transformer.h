@@ -17,6 +17,8 @@ struct TransformerLayerOptions {
   std::int64_t nhead = 8;
   std::int64_t dim_feedforward = 2048;
   double dropout = 0.1;
+  std::optional<double> attention_dropout = {};   // on attention weights; default: dropout
+  std::optional<double> activation_dropout = {};  // between the two products; default: dropout
   Activation activation = Activation::relu;
   double layer_norm_eps = 1e-5;
   bool batch_first = true;
@@ -71,6 +73,7 @@ class HEADWAY_API TransformerEncoderLayer : public Module {
   LayerNorm norm1_;
   LayerNorm norm2_;
   Dropout dropout_;
+  Dropout activation_dropout_;
 };
 
 // Self-attention, attention to the memory, a feed-forward network. Parameters: self_attn.*, multihead_attn.*,
@@ -92,6 +95,7 @@ class HEADWAY_API TransformerDecoderLayer : public Module {
   LayerNorm norm2_;
   LayerNorm norm3_;
   Dropout dropout_;
+  Dropout activation_dropout_;
 };
 
 struct TransformerStackOptions {

@@ -14,16 +14,29 @@ namespace {
 
 using namespace nb::literals;
 
-const Tensor& read_tensor(const std::string& argument, nb::handle value) {
+// A headway.Tensor, or any array that DLPack's C exchange API can lend while the call lasts.
+Tensor read_tensor(const std::string& argument, nb::handle value) {
+  if (const ExchangeApi* api = exchange_api_of(value)) return borrow_exchanged(*api, value, argument);
   const Tensor* tensor = nullptr;
   if (!nb::try_cast(value, tensor, false) || tensor == nullptr) refuse(argument, value, "a headway.Tensor");
   return *tensor;
 }
 
+// Gives results in the form that the query has.
+class Results {
+ public:
+  explicit Results(nb::handle query) : api_(exchange_api_of(query)) {}
+  nb::object give(const Tensor& tensor) const {
+    return api_ == nullptr ? to_python(tensor) : give_exchanged(*api_, tensor);
+  }
+
+ private:
+  const ExchangeApi* api_;
+};
+
 // An integer, a sequence of integers, or a tensor of them.
 PerEntry read_per_entry(const std::string& argument, nb::handle value) {
-  const Tensor* tensor = nullptr;
-  if (nb::try_cast(value, tensor, false) && tensor != nullptr) return *tensor;
+  if (nb::isinstance<Tensor>(value) || exchange_api_of(value) != nullptr) return read_tensor(argument, value);
   if (PyIndex_Check(value.ptr())) return read_integer(argument, value);
   if (!nb::isinstance<nb::list>(value) && !nb::isinstance<nb::tuple>(value)) {
     refuse(argument, value, "an integer, a sequence of integers or an array of them");
@@ -59,8 +72,8 @@ void set_mask(AttentionOptions& options, const std::string& argument, nb::handle
   if (options.mask.defined()) {
     throw nb::value_error((argument + " is given, and so is a mask of the other polarity: expected one").c_str());
   }
-  const Tensor& mask = read_tensor(argument, value);
-  options.mask = keeps ? Mask::keep(mask) : Mask::drop(mask);
+  Tensor mask = read_tensor(argument, value);
+  options.mask = keeps ? Mask::keep(std::move(mask)) : Mask::drop(std::move(mask));
 }
 
 struct Option {
@@ -117,34 +130,58 @@ AttentionOptions read_options(const std::string& function, const nb::kwargs& giv
   return options;
 }
 
-nb::tuple attend(const Tensor& query, const Tensor& key, const Tensor& value, const nb::kwargs& given) {
+nb::tuple attend(nb::handle query, nb::handle key, nb::handle value, const nb::kwargs& given) {
+  const Results results(query);
+  const Tensor q = read_tensor("attention: query", query);
+  const Tensor k = read_tensor("attention: key", key);
+  const Tensor v = read_tensor("attention: value", value);
   const AttentionOptions options = read_options("attention", given);
   AttentionResult result;
   {
     const nb::gil_scoped_release released;
-    result = attention(query, key, value, options);
+    result = attention(q, k, v, options);
   }
   count_call();
-  return nb::make_tuple(to_python(result.output), to_python(result.logsumexp), to_python(result.weights));
+  return nb::make_tuple(results.give(result.output), results.give(result.logsumexp), results.give(result.weights));
 }
 
-// Takes a tensor out of the keyword arguments; undefined where it is not among them.
-Tensor take_tensor(nb::kwargs& given, const char* name) {
-  const nb::object value = given.attr("pop")(name, nb::none());
-  return value.is_none() ? Tensor() : read_tensor(std::string("attention_backward: ") + name, value);
+// (output, logsumexp): the output in the query's form, the logsumexp always a headway.Tensor, which is quicker to make
+// and good enough to go back into attention_backward(). Fewer heads of keys than of queries must be wanted.
+nb::tuple attend_for_output(nb::handle query, nb::handle key, nb::handle value, bool grouped, const nb::kwargs& given) {
+  const Tensor q = read_tensor("attention: query", query);
+  const Tensor k = read_tensor("attention: key", key);
+  const Tensor v = read_tensor("attention: value", value);
+  if (!grouped && q.rank() == 4 && k.rank() == 4 && q.size(1) != k.size(1)) {
+    throw nb::value_error("attention: key has another number of heads than query, expected the same");
+  }
+  const AttentionOptions options = read_options("attention", given);
+  AttentionResult result;
+  {
+    const nb::gil_scoped_release released;
+    result = attention(q, k, v, options);
+  }
+  count_call();
+  return nb::make_tuple(Results(query).give(result.output), to_python(result.logsumexp));
 }
 
-nb::tuple attend_backward(nb::kwargs given) {
+Tensor read_optional(const char* argument, nb::handle value) {
+  return value.is_none() ? Tensor() : read_tensor(argument, value);
+}
+
+nb::tuple attend_backward(nb::handle query, nb::handle key, nb::handle value, nb::handle output, nb::handle logsumexp,
+                          nb::handle d_output, nb::handle d_logsumexp, nb::handle d_weights, bool bias_gradient,
+                          const nb::kwargs& given) {
+  const Results results(query);
   AttentionBackward arguments;
-  arguments.query = take_tensor(given, "query");
-  arguments.key = take_tensor(given, "key");
-  arguments.value = take_tensor(given, "value");
-  arguments.forward.output = take_tensor(given, "output");
-  arguments.forward.logsumexp = take_tensor(given, "logsumexp");
-  arguments.d_output = take_tensor(given, "d_output");
-  arguments.d_weights = take_tensor(given, "d_weights");
-  arguments.d_logsumexp = take_tensor(given, "d_logsumexp");
-  arguments.bias_gradient = nb::cast<bool>(given.attr("pop")("bias_gradient", true));
+  arguments.query = read_tensor("attention_backward: query", query);
+  arguments.key = read_tensor("attention_backward: key", key);
+  arguments.value = read_tensor("attention_backward: value", value);
+  arguments.forward.output = read_tensor("attention_backward: output", output);
+  arguments.forward.logsumexp = read_tensor("attention_backward: logsumexp", logsumexp);
+  arguments.d_output = read_optional("attention_backward: d_output", d_output);
+  arguments.d_logsumexp = read_optional("attention_backward: d_logsumexp", d_logsumexp);
+  arguments.d_weights = read_optional("attention_backward: d_weights", d_weights);
+  arguments.bias_gradient = bias_gradient;
   arguments.options = read_options("attention_backward", given);
   AttentionGradients gradients;
   {
@@ -152,19 +189,22 @@ nb::tuple attend_backward(nb::kwargs given) {
     gradients = attention_backward(arguments);
   }
   count_call();
-  return nb::make_tuple(to_python(gradients.query), to_python(gradients.key), to_python(gradients.value),
-                        to_python(gradients.bias), to_python(gradients.sinks));
+  return nb::make_tuple(results.give(gradients.query), results.give(gradients.key), results.give(gradients.value),
+                        results.give(gradients.bias), results.give(gradients.sinks));
 }
 
 }  // namespace
 
 void bind_attention(nb::module_& module) {
   module.def("attention", &attend, "query"_a, "key"_a, "value"_a, "options"_a,
-             "Attention on tensors: (output, logsumexp, weights or None). Options as headway.attention's.");
-  module.def(
-      "attention_backward", &attend_backward, "arguments"_a,
-      "The gradients (query, key, value, bias or None, sinks or None). All arguments by name: query, key, value, "
-      "output, logsumexp, d_output, d_weights, d_logsumexp, bias_gradient and attention's options.");
+             "Attention on tensors: (output, logsumexp, weights or None). Options as headway.attention's. Tensors are "
+             "headway.Tensor or of a type with DLPack's C exchange API; what comes out is of the query's kind.");
+  module.def("attention_output", &attend_for_output, "query"_a, "key"_a, "value"_a, "grouped"_a, "options"_a,
+             "attention() for (output, logsumexp), the latter always a headway.Tensor: the quickest call.");
+  module.def("attention_backward", &attend_backward, "query"_a, "key"_a, "value"_a, "output"_a, "logsumexp"_a,
+             "d_output"_a.none() = nb::none(), "d_logsumexp"_a.none() = nb::none(), "d_weights"_a.none() = nb::none(),
+             "bias_gradient"_a = true, "options"_a,
+             "The gradients (query, key, value, bias or None, sinks or None), with attention's options.");
 }
 
 }  // namespace headway::python

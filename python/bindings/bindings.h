@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -24,6 +25,7 @@ void bind_modules(nb::module_& module);
 void bind_attention_modules(nb::module_& module);
 void bind_transformer(nb::module_& module);
 void bind_optimizers(nb::module_& module);
+void bind_training(nb::module_& module);
 void bind_files(nb::module_& module);
 
 // Counts one computation by Headway; _core.call_count() gives the sum, by which tests see that Headway did the work.
@@ -45,5 +47,19 @@ nb::object to_python(const Tensor& tensor);
 
 // "float32" -> DType::float32; a ValueError for any other name.
 DType read_dtype(const std::string& argument, std::string_view name);
+
+// DLPack's way to name a dtype, both ways; a TypeError for one that Headway has not.
+DType dtype_of_code(const nb::dlpack::dtype& code, const std::string& argument);
+nb::dlpack::dtype code_of_dtype(DType dtype);
+
+// DLPack's C exchange API of an object's type, null where it has none.
+struct ExchangeApi;
+const ExchangeApi* exchange_api_of(nb::handle object);
+
+// The memory of an object of such a type; valid only as long as the caller holds the object.
+Tensor borrow_exchanged(const ExchangeApi& api, nb::handle object, const std::string& argument);
+
+// The tensor as an object of the API's library, on the same memory; None where it is undefined.
+nb::object give_exchanged(const ExchangeApi& api, const Tensor& tensor);
 
 }  // namespace headway::python

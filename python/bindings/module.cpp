@@ -24,5 +24,6 @@ NB_MODULE(_core, module) {
   headway::python::bind_attention_modules(module);
   headway::python::bind_transformer(module);
   headway::python::bind_optimizers(module);
+  headway::python::bind_training(module);
   headway::python::bind_files(module);
 }

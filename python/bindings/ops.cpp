@@ -98,18 +98,58 @@ void bind_sums(nb::module_& module) {
   };
   along("softmax", &softmax, "The softmax along a dimension.");
   along("log_softmax", &log_softmax, "The logarithm of the softmax along a dimension.");
-  const auto whole = [&](const char* name, Tensor (*compute)(const Tensor&), const char* text) {
+  using Whole = Tensor (*)(const Tensor&);
+  using Some = Tensor (*)(const Tensor&, const std::vector<int>&, bool);
+  const auto reduce = [&](const char* name, Whole whole, Some some, const char* text) {
     module.def(
         name,
-        [name, compute](Array x) {
+        [name, whole, some](Array x, const std::optional<std::vector<int>>& dims, bool keep_dims) {
           Arrays arrays(name);
           const Tensor input = arrays.read("x", x);
-          return arrays.map([&] { return compute(input); });
+          return arrays.map([&] { return dims ? some(input, *dims, keep_dims) : whole(input); });
         },
-        "x"_a, text);
+        "x"_a, "dims"_a.none() = nb::none(), "keep_dims"_a = false, text);
   };
-  whole("sum", &sum, "The sum of all elements, without dimensions.");
-  whole("mean", &mean, "The mean of all elements, without dimensions.");
+  reduce("sum", &sum, &sum, "The sum over some dimensions, or over all elements.");
+  reduce("mean", &mean, &mean, "The mean over some dimensions, or over all elements.");
+}
+
+void bind_parts(nb::module_& module) {
+  module.def(
+      "concat",
+      [](const nb::sequence& tensors, int dim) {
+        Arrays arrays("concat");
+        std::vector<Tensor> parts;
+        for (const nb::handle part : tensors) parts.push_back(arrays.read("tensors", part));
+        return arrays.map([&] { return concat(parts, dim); });
+      },
+      "tensors"_a, "dim"_a = 0, "Joins arrays along a dimension; all other sizes are equal.");
+  module.def(
+      "split",
+      [](Array x, const std::vector<std::int64_t>& sizes, int dim) {
+        Arrays arrays("split");
+        const Tensor input = arrays.read("x", x);
+        nb::list parts;
+        for (const Tensor& part : split(input, sizes, dim)) parts.append(arrays.map([&] { return part; }));
+        return parts;
+      },
+      "x"_a, "sizes"_a, "dim"_a = 0, "Views of neighbouring parts whose sizes add up to the dimension's.");
+  module.def(
+      "scale",
+      [](Array x, double factor) {
+        Arrays arrays("scale");
+        const Tensor input = arrays.read("x", x);
+        return arrays.map([&] { return scale(input, factor); });
+      },
+      "x"_a, "factor"_a, "x * factor.");
+  module.def(
+      "dropout",
+      [](Array x, double probability, std::uint64_t seed) {
+        Arrays arrays("dropout");
+        const Tensor input = arrays.read("x", x);
+        return arrays.map([&] { return dropout(input, probability, seed); });
+      },
+      "x"_a, "probability"_a, "seed"_a, "Zero with the given probability, else x / (1 - probability).");
 }
 
 void bind_norms(nb::module_& module) {
@@ -171,6 +211,14 @@ void bind_tokens(nb::module_& module) {
       },
       "x"_a, nb::kw_only(), "base"_a = 10000.0, "dims"_a = 0, "interleaved"_a = false, "offset"_a = 0,
       "Rotates pairs of x [..., length, head_dim] by angles position * base^(-2i / dims).");
+  module.def(
+      "sinusoidal_positions",
+      [](std::int64_t length, std::int64_t dim, Array layout) {
+        const bool halves = read_choice("sinusoidal_positions: layout", layout, {"interleaved", "halves"}) == 1;
+        return sinusoidal_positions(length, dim, halves ? Sinusoid::halves : Sinusoid::interleaved);
+      },
+      "length"_a, "dim"_a, "layout"_a = "interleaved",
+      "The paper's table [length, dim] as a Tensor: angles position * 10000^(-2i / dim).");
 }
 
 }  // namespace
@@ -178,6 +226,7 @@ void bind_tokens(nb::module_& module) {
 void bind_ops(nb::module_& module) {
   bind_products(module);
   bind_sums(module);
+  bind_parts(module);
   bind_norms(module);
   bind_tokens(module);
 }

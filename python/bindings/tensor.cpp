@@ -4,7 +4,6 @@
 #include <nanobind/stl/vector.h>
 
 #include <array>
-#include <optional>
 #include <utility>
 
 #include "bindings/bindings.h"
@@ -34,20 +33,6 @@ constexpr std::array<Element, 7> kElements = {{
 }};
 constexpr nb::dlpack::dtype kBits16 = element_code(nb::dlpack::dtype_code::UInt, 16);
 
-std::optional<DType> dtype_from(const nb::dlpack::dtype& code) {
-  for (const Element& element : kElements) {
-    if (element.code == code) return element.dtype;
-  }
-  return {};
-}
-
-nb::dlpack::dtype code_of(DType dtype) {
-  for (const Element& element : kElements) {
-    if (element.dtype == dtype) return element.code;
-  }
-  return {};
-}
-
 // The memory of any array that speaks DLPack or the buffer protocol. With `bfloat16_bits` 16-bit integers are the bits
 // of bfloat16 numbers, which NumPy can pass on in no other way.
 Tensor from_array(nb::handle object, const std::string& name, bool bfloat16_bits) {
@@ -58,13 +43,8 @@ Tensor from_array(nb::handle object, const std::string& name, bool bfloat16_bits
   if (array.device_type() != nb::device::cpu::value) {
     throw nb::value_error((name + " is not in the CPU's memory, where this build computes").c_str());
   }
-  std::optional<DType> dtype = dtype_from(array.dtype());
-  if (bfloat16_bits && array.dtype() == kBits16) dtype = DType::bfloat16;
-  if (!dtype) {
-    throw nb::type_error(
-        (name + " has a dtype that Headway has not, expected float32, float64, bfloat16, float16, int32, int64 or bool")
-            .c_str());
-  }
+  const bool is_bits = bfloat16_bits && array.dtype() == kBits16;
+  const DType dtype = is_bits ? DType::bfloat16 : dtype_of_code(array.dtype(), name);
   Shape shape;
   Shape strides;
   for (std::size_t dim = 0; dim < array.ndim(); ++dim) {
@@ -73,7 +53,7 @@ Tensor from_array(nb::handle object, const std::string& name, bool bfloat16_bits
   }
   // Read-only memory is only ever read: whoever writes into a tensor made it.
   void* data = const_cast<void*>(static_cast<const void*>(array.data()));
-  return Tensor::wrap(data, shape, strides, *dtype, [keep = std::move(array)]() {});
+  return Tensor::wrap(data, shape, strides, dtype, [keep = std::move(array)]() {});
 }
 
 // A view of the tensor's memory for another library, which keeps the tensor alive.
@@ -94,14 +74,14 @@ nb::object to_dlpack(const Tensor& tensor, const nb::kwargs& options) {
   if (tensor.requires_grad()) {
     throw nb::buffer_error("__dlpack__: the tensor requires a gradient, which other libraries do not see: detach() it");
   }
-  return export_array<nb::array_api>(tensor, code_of(tensor.dtype())).attr("__dlpack__")(**options);
+  return export_array<nb::array_api>(tensor, code_of_dtype(tensor.dtype())).attr("__dlpack__")(**options);
 }
 
 nb::object to_numpy(const Tensor& tensor) {
   if (tensor.requires_grad()) {
     throw nb::value_error("numpy: the tensor requires a gradient, which NumPy does not see: detach() it");
   }
-  if (tensor.dtype() != DType::bfloat16) return export_array<nb::numpy>(tensor, code_of(tensor.dtype()));
+  if (tensor.dtype() != DType::bfloat16) return export_array<nb::numpy>(tensor, code_of_dtype(tensor.dtype()));
   const nb::object bits = export_array<nb::numpy>(tensor, kBits16);
   return bits.attr("view")(nb::module_::import_("ml_dtypes").attr("bfloat16"));
 }
@@ -218,6 +198,23 @@ DType read_dtype(const std::string& argument, std::string_view name) {
   throw nb::value_error((argument + " is \"" + std::string(name) +
                          "\", expected float32, float64, bfloat16, float16, int32, int64 or bool")
                             .c_str());
+}
+
+DType dtype_of_code(const nb::dlpack::dtype& code, const std::string& argument) {
+  for (const Element& element : kElements) {
+    if (element.code == code) return element.dtype;
+  }
+  throw nb::type_error((argument +
+                        " has a dtype that Headway has not, expected float32, float64, bfloat16, float16, int32, "
+                        "int64 or bool")
+                           .c_str());
+}
+
+nb::dlpack::dtype code_of_dtype(DType dtype) {
+  for (const Element& element : kElements) {
+    if (element.dtype == dtype) return element.code;
+  }
+  return {};
 }
 
 void bind_tensor(nb::module_& module) {

@@ -8,6 +8,7 @@
 headway.torch has PyTorch's own signatures, with automatic gradients; headway.transformers serves Hugging Face's models.
 """
 
+from headway import _operators as _operators
 from headway import ops
 from headway._attention import AttentionGradients, attention, attention_backward
 from headway._convert import tensor
@@ -50,6 +51,7 @@ from headway._core import (
     save_safetensors,
     set_num_threads,
     set_random_seed,
+    train,
     version,
     warmup_schedule,
 )
@@ -98,6 +100,7 @@ __all__ = [
     "save_safetensors",
     "set_num_threads",
     "set_random_seed",
+    "train",
     "tensor",
     "warmup_schedule",
 ]

@@ -38,6 +38,7 @@ from headway._core import num_threads as num_threads
 from headway._core import save_safetensors as save_safetensors
 from headway._core import set_num_threads as set_num_threads
 from headway._core import set_random_seed as set_random_seed
+from headway._core import train as train
 from headway._core import warmup_schedule as warmup_schedule
 
 __version__: str

@@ -6,7 +6,9 @@ Only headway.Tensor records gradients: other arrays are computed with and given 
 from headway._core import (
     activate,
     add,
+    concat,
     cross_entropy,
+    dropout,
     embedding,
     layer_norm,
     linear,
@@ -16,7 +18,10 @@ from headway._core import (
     mul,
     rms_norm,
     rotary,
+    scale,
+    sinusoidal_positions,
     softmax,
+    split,
     sub,
     sum,
 )
@@ -24,7 +29,9 @@ from headway._core import (
 __all__ = [
     "activate",
     "add",
+    "concat",
     "cross_entropy",
+    "dropout",
     "embedding",
     "layer_norm",
     "linear",
@@ -34,7 +41,10 @@ __all__ = [
     "mul",
     "rms_norm",
     "rotary",
+    "scale",
+    "sinusoidal_positions",
     "softmax",
+    "split",
     "sub",
     "sum",
 ]

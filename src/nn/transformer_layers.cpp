@@ -8,7 +8,7 @@ MultiHeadAttentionOptions attention_options(const TransformerLayerOptions& optio
   return {.embed_dim = options.d_model,
           .num_heads = options.nhead,
           .bias = options.bias,
-          .dropout = options.dropout,
+          .dropout = options.attention_dropout.value_or(options.dropout),
           .batch_first = options.batch_first,
           .dtype = options.dtype};
 }
@@ -41,13 +41,15 @@ TransformerEncoderLayer::TransformerEncoderLayer(const TransformerLayerOptions& 
       linear2_(second_linear(options)),
       norm1_(norm(options)),
       norm2_(norm(options)),
-      dropout_(options.dropout) {
+      dropout_(options.dropout),
+      activation_dropout_(options.activation_dropout.value_or(options.dropout)) {
   add_module("self_attn", self_attn_);
   add_module("linear1", linear1_);
   add_module("linear2", linear2_);
   add_module("norm1", norm1_);
   add_module("norm2", norm2_);
   add_module("dropout", dropout_);
+  add_module("activation_dropout", activation_dropout_);
 }
 
 Tensor TransformerEncoderLayer::forward(const EncoderInput& input) const {
@@ -60,7 +62,9 @@ Tensor TransformerEncoderLayer::forward(const EncoderInput& input) const {
     if (input.weights) input.weights->push_back(weights);
     return output;
   };
-  const auto feed_forward = [&](const Tensor& x) { return linear2_.forward(dropout_.forward(linear1_.forward(x))); };
+  const auto feed_forward = [&](const Tensor& x) {
+    return linear2_.forward(activation_dropout_.forward(linear1_.forward(x)));
+  };
   Tensor x = input.source;
   if (options_.norm_first) {
     x = dropout_.add_to(x, attend(norm1_.forward(x)));
@@ -79,7 +83,8 @@ TransformerDecoderLayer::TransformerDecoderLayer(const TransformerLayerOptions& 
       norm1_(norm(options)),
       norm2_(norm(options)),
       norm3_(norm(options)),
-      dropout_(options.dropout) {
+      dropout_(options.dropout),
+      activation_dropout_(options.activation_dropout.value_or(options.dropout)) {
   add_module("self_attn", self_attn_);
   add_module("multihead_attn", multihead_attn_);
   add_module("linear1", linear1_);
@@ -88,6 +93,7 @@ TransformerDecoderLayer::TransformerDecoderLayer(const TransformerLayerOptions& 
   add_module("norm2", norm2_);
   add_module("norm3", norm3_);
   add_module("dropout", dropout_);
+  add_module("activation_dropout", activation_dropout_);
 }
 
 Tensor TransformerDecoderLayer::forward(const DecoderInput& input) const { return forward(input, nullptr, nullptr); }
@@ -116,7 +122,9 @@ Tensor TransformerDecoderLayer::forward(const DecoderInput& input, KeyValueCache
     if (input.memory_weights) input.memory_weights->push_back(weights);
     return output;
   };
-  const auto feed_forward = [&](const Tensor& x) { return linear2_.forward(dropout_.forward(linear1_.forward(x))); };
+  const auto feed_forward = [&](const Tensor& x) {
+    return linear2_.forward(activation_dropout_.forward(linear1_.forward(x)));
+  };
   Tensor x = input.target;
   if (options_.norm_first) {
     x = dropout_.add_to(x, attend_self(norm1_.forward(x)));

@@ -1,0 +1,108 @@
+// train(): the loop with checkpoints that resume to the same bits.
+#include "headway/training.h"
+
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <iostream>
+
+#include "bindings/arrays.h"
+
+namespace headway::python {
+namespace {
+
+using namespace nb::literals;
+
+nb::dict to_dict(const StepReport& report) {
+  nb::dict layers;
+  for (const NamedNorm& layer : report.layers) layers[layer.name.c_str()] = layer.norm;
+  nb::dict result;
+  result["step"] = report.step;
+  result["loss"] = report.loss;
+  result["learning_rate"] = report.learning_rate;
+  result["gradient_norm"] = report.gradient_norm;
+  result["layers"] = layers;
+  result["tokens_per_second"] = report.tokens_per_second;
+  result["seconds"] = report.seconds;
+  result["seconds_left"] = report.seconds_left;
+  result["skipped"] = report.skipped;
+  result["bad_gradient"] = report.bad_gradient;
+  return result;
+}
+
+nb::dict to_dict(const TrainingReport& report) {
+  nb::dict result;
+  result["first_step"] = report.first_step;
+  result["last_step"] = report.last_step;
+  result["skipped_steps"] = report.skipped_steps;
+  result["loss"] = report.loss;
+  result["stopped"] = report.stopped;
+  result["passed_over"] = report.passed_over;
+  return result;
+}
+
+BatchLoss read_loss(const nb::object& value) {
+  const nb::object loss = nb::isinstance<nb::tuple>(value) ? nb::object(value[0]) : value;
+  const Tensor* tensor = nullptr;
+  if (!nb::try_cast(loss, tensor, false) || tensor == nullptr) {
+    refuse("train: what loss_of gave", loss, "a headway.Tensor, or (headway.Tensor, tokens)");
+  }
+  BatchLoss result = {.loss = *tensor};
+  if (nb::isinstance<nb::tuple>(value)) result.tokens = read_integer("train: tokens", value[1]);
+  return result;
+}
+
+using Callback = std::optional<nb::callable>;
+using Path = std::optional<std::filesystem::path>;
+
+nb::dict run(const Module& module, Optimizer& optimizer, const Schedule& schedule, const nb::callable& loss_of,
+             TrainingOptions options, const Callback& on_step, const Callback& should_stop) {
+  if (on_step) {
+    options.on_step = [&on_step](const StepReport& report) { (*on_step)(to_dict(report)); };
+  }
+  options.should_stop = [&should_stop] {
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    return should_stop && nb::cast<bool>((*should_stop)());
+  };
+  const auto loss = [&loss_of](const BatchPosition& position) {
+    return read_loss(loss_of(position.step, position.part, position.index));
+  };
+  return to_dict(train(module, optimizer, schedule, loss, options));
+}
+
+}  // namespace
+
+void bind_training(nb::module_& module) {
+  module.def(
+      "train",
+      [](const Module& model, Optimizer& optimizer, const Schedule& schedule, const nb::callable& loss_of,
+         std::int64_t steps, std::int64_t accumulate, double clip_norm, std::uint64_t seed,
+         std::int64_t max_skipped_steps, const Path& directory, std::int64_t checkpoint_every,
+         std::int64_t keep_checkpoints, bool resume, const Path& log, bool progress, const Callback& on_step,
+         const Callback& should_stop) {
+        return run(model, optimizer, schedule, loss_of,
+                   {.steps = steps,
+                    .accumulate = accumulate,
+                    .clip_norm = clip_norm,
+                    .seed = seed,
+                    .max_skipped_steps = max_skipped_steps,
+                    .directory = directory.value_or(""),
+                    .checkpoint_every = checkpoint_every,
+                    .keep_checkpoints = keep_checkpoints,
+                    .resume = resume,
+                    .log = log.value_or(""),
+                    .progress = progress ? &std::cerr : nullptr},
+                   on_step, should_stop);
+      },
+      "module"_a, "optimizer"_a, "schedule"_a, "loss_of"_a, nb::kw_only(), "steps"_a, "accumulate"_a = 1,
+      "clip_norm"_a = 0.0, "seed"_a = 0, "max_skipped_steps"_a = 10, "directory"_a.none() = nb::none(),
+      "checkpoint_every"_a = 1000, "keep_checkpoints"_a = 3, "resume"_a = true, "log"_a.none() = nb::none(),
+      "progress"_a = false, "on_step"_a.none() = nb::none(), "should_stop"_a.none() = nb::none(),
+      "Minimises loss_of(step, part, index), which gives a Tensor or (Tensor, tokens), and gives a report. With a "
+      "directory, checkpoints are written there, and a run that was killed goes on to the same bits.");
+}
+
+}  // namespace headway::python
