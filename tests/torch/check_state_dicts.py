@@ -130,8 +130,8 @@ def main():
     if 0 in files:
         sys.exit(f"check_state_dicts: nothing to compare in {', '.join(map(str, arguments.directories))}")
     (modules, tensors), (kinds, parameters) = counts.values()
-    print(f"Headway -> torch: {modules} modules ({tensors} tensors) and the initial weights of {kinds} kinds "
-          f"({parameters} parameters), {sum(files) - failed} passed, {failed} failed")
+    print(f"Headway modules in torch, {modules} modules with {tensors} tensors, initial weights of {kinds} kinds with "
+          f"{parameters} parameters: {sum(files) - failed} passed, {failed} failed, 0 skipped")
     sys.exit(1 if failed else 0)
 
 

@@ -1,0 +1,16 @@
+// headway: translate, train, evaluate, look at attention.
+#include "program.h"
+
+int main(int argument_count, char** arguments) {
+  cli::Program program;
+  cli::add_translate(program);
+  cli::add_train(program);
+  cli::add_evaluate(program);
+  cli::add_attend(program);
+  cli::add_tokenizer(program);
+  cli::add_data(program);
+  cli::add_info(program);
+  cli::add_completion(program);
+  cli::add_man(program);
+  return program.run(argument_count, arguments);
+}

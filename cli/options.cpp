@@ -1,0 +1,135 @@
+#include "options.h"
+
+#include <cstdlib>
+#include <system_error>
+
+#include "headway/error.h"
+#include "headway/threads.h"
+
+namespace cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Where the program lies; empty where the system does not tell.
+fs::path program_directory() {
+  std::error_code problem;
+  const fs::path program = fs::read_symlink("/proc/self/exe", problem);
+  return problem ? fs::path() : program.parent_path();
+}
+
+}  // namespace
+
+fs::path default_model() {
+  if (const char* const named = std::getenv("HEADWAY_MODEL"); named != nullptr && *named != '\0') return named;
+  const fs::path program = program_directory();
+  std::vector<fs::path> places;
+  if (!program.empty()) {
+    places = {program / "../../models/en-de", program / "../share/headway/models/en-de"};
+  }
+  places.push_back("models/en-de");
+  std::string looked_at;
+  for (const fs::path& place : places) {
+    std::error_code ignored;
+    if (fs::exists(place / "config.json", ignored)) return place.lexically_normal();
+    looked_at += (looked_at.empty() ? "" : ", ") + place.lexically_normal().string();
+  }
+  throw headway::Error("no model: name one with --model DIR or HEADWAY_MODEL (looked at " + looked_at + ")");
+}
+
+CLI::Option* add_texts(CLI::App& command, const std::string& name, const std::string& description) {
+  // The option's own list stays unused: what counts is what was typed.
+  return command
+      .add_option_function<std::vector<std::string>>(
+          name, [](const std::vector<std::string>&) {}, description)
+      ->type_name("");
+}
+
+std::string unguarded(std::string value) {
+  if (value.ends_with(kBracketGuard)) value.pop_back();
+  return value;
+}
+
+std::vector<std::string> texts_of(const CLI::Option& option) {
+  std::vector<std::string> texts = option.results();
+  for (std::string& text : texts) text = unguarded(std::move(text));
+  return texts;
+}
+
+void add_threads_option(CLI::App& command, int& threads) {
+  command
+      .add_option("--threads", threads, "Compute with N threads; default: all processors. Results do not depend on it")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024).description(""));
+}
+
+void use_threads(int threads) {
+  if (threads > 0) headway::set_num_threads(threads);
+}
+
+void ModelOptions::add_to(CLI::App& command) {
+  command
+      .add_option("--model", model,
+                  "Directory of a Marian model; default: $HEADWAY_MODEL, else the one that comes with Headway")
+      ->type_name("DIR");
+  add_threads_option(command, threads);
+}
+
+fs::path ModelOptions::prepare() const {
+  use_threads(threads);
+  return model.empty() ? default_model() : fs::path(model);
+}
+
+void TranslationOptions::add_to(CLI::App& command) {
+  command.add_option("--to", to, "Language to translate into, as de or en; default: the one that the text is not in")
+      ->type_name("LANGUAGE");
+  command.add_option("--beam", beam, "Width of the beam search; 1 is greedy search")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{256}).description(""));
+  command.add_option("--batch", batch, "Sentences to translate at once")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{65536}).description(""));
+  command
+      .add_option("--length-penalty", length_penalty,
+                  "A translation's score is its log-probability / length ^ X: over 0 favours long ones")
+      ->type_name("X")
+      ->capture_default_str()
+      ->check(CLI::Range(-100.0, 100.0).description(""));
+  command
+      .add_option("--max-length", max_length,
+                  "Most tokens of a translation; 0: twice the source's and 50, within what the model can")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20).description(""));
+}
+
+headway::TranslateOptions TranslationOptions::translate_options() const {
+  headway::TranslateOptions options;
+  options.to = to;
+  options.search.beam = beam;
+  options.search.batch_size = batch;
+  options.search.length_penalty = length_penalty;
+  options.search.max_length = max_length;
+  return options;
+}
+
+void PairOptions::add_cleaning_to(CLI::App& command) {
+  command.add_option("--max-characters", cleaning.max_characters, "Leave out pairs with a longer side")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40).description(""));
+  command
+      .add_option("--max-ratio", cleaning.max_ratio,
+                  "Leave out pairs of which one side is over X times as long as the other, and over 20 characters")
+      ->type_name("X")
+      ->capture_default_str()
+      ->check(CLI::Range(1.0, 1e9).description(""));
+}
+
+std::vector<headway::TextPair> PairOptions::read() const {
+  return data_target.empty() ? headway::read_pairs(data) : headway::read_pairs(data, data_target);
+}
+
+}  // namespace cli

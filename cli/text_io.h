@@ -1,0 +1,55 @@
+// Lines in, files and JSON out.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cli {
+
+// Texts from standard input, as many at a time as are there already, so that a slow writer gets answers in between.
+class InputTexts {
+ public:
+  // Texts end with `end`, "\n" or "\0"; with "\n" a "\r" before it is left out.
+  explicit InputTexts(char end = '\n') : end_(end) {}
+  // At least one and at most `most` texts; none at the end of the input.
+  std::vector<std::string> next(std::size_t most);
+
+ private:
+  bool fill();
+  bool take(std::string& text);
+
+  char end_;
+  std::string buffer_ = {};
+  std::size_t position_ = 0;  // of the next text
+  std::size_t searched_ = 0;  // no end is before this
+  bool at_end_ = false;
+};
+
+// All lines of a file, or of standard input for "-".
+std::vector<std::string> read_lines(const std::string& file);
+
+// Puts the text in the file's place at once or, with an exception, not at all; "-" is standard output.
+void write_file(const std::string& file, std::string_view text);
+
+// Whether a descriptor is a terminal, and how many columns it has.
+bool is_terminal(int descriptor);
+std::int64_t terminal_width(int descriptor, std::int64_t otherwise);
+
+// A text as JSON: in quotes, with escapes; what is not UTF-8 becomes U+FFFD.
+std::string json_string(std::string_view text);
+// A number as JSON; null where it is not finite.
+std::string json_number(double value);
+
+// A number with so many digits behind the point.
+std::string fixed(double value, int digits);
+
+// The text on one line: line ends become spaces.
+std::string one_line(std::string text);
+
+// "1 pair", "2 pairs".
+std::string count_of(std::int64_t count, const std::string& noun);
+
+}  // namespace cli

@@ -1,0 +1,86 @@
+// Text to tokens and back: SentencePiece models, and the pair of them that a Marian model directory holds. These live
+// in libheadway_text (CMake: headway::text).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headway/export.h"
+
+namespace headway {
+inline namespace v0 {
+
+enum class PieceKind { unigram, bpe };
+
+struct PieceTrainingOptions {
+  PieceKind kind = PieceKind::unigram;
+  std::int64_t vocab_size = 8000;
+  double character_coverage = 1.0;         // of the characters in the sentences; the others become bytes
+  bool byte_fallback = true;               // characters that no piece has become their UTF-8 bytes, never <unk>
+  std::string normalization = "nmt_nfkc";  // SentencePiece's rule: nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf, identity
+};
+
+// A SentencePiece model. Copying it shares it; members may be called from several threads at once.
+class HEADWAY_API SentencePieces {
+ public:
+  static SentencePieces load(const std::filesystem::path& file);
+  // Learns pieces from sentences (UTF-8) and writes the model to `file`. The same sentences give the same bytes,
+  // whatever the number of threads.
+  static SentencePieces train(const std::vector<std::string>& sentences, const std::filesystem::path& file,
+                              const PieceTrainingOptions& options = {});
+
+  std::int64_t size() const;
+  // The piece of an id, 0 .. size() - 1.
+  std::string piece(std::int64_t id) const;
+  // Pieces of a text; invalid UTF-8 becomes U+FFFD.
+  std::vector<std::string> encode(std::string_view text) const;
+  // The text of pieces; those that the model does not know stand for themselves.
+  std::string decode(const std::vector<std::string>& pieces) const;
+  // The model file's bytes, the normalisation included.
+  const std::string& bytes() const;
+
+ private:
+  friend class TranslationTokenizer;
+  struct Model;
+  explicit SentencePieces(std::shared_ptr<const Model> model);
+  std::shared_ptr<const Model> model_;
+};
+
+// The tokenizer of a Marian model directory: source.spm, target.spm, vocab.json and tokenizer_config.json. An id is a
+// line of vocab.json; a text may begin with a target language's code, ">>deu<<", which is one token.
+class HEADWAY_API TranslationTokenizer {
+ public:
+  // Joint pieces for both sides; ids are </s>, <unk>, the pieces, the language codes, and <pad> last.
+  TranslationTokenizer(const SentencePieces& joint, const std::vector<std::string>& language_codes);
+
+  static TranslationTokenizer load(const std::filesystem::path& directory);
+  // Writes the four files.
+  void save(const std::filesystem::path& directory) const;
+
+  std::int64_t size() const;  // of the vocabulary
+  std::int64_t eos_id() const;
+  std::int64_t unk_id() const;
+  std::int64_t pad_id() const;
+  // The codes in the vocabulary, without their brackets: "deu", "eng"; empty for a model of one direction.
+  const std::vector<std::string>& languages() const;
+  std::string token(std::int64_t id) const;
+
+  // Ids of a source text with </s> at the end; `language` ("deu", or "" for none) puts its code in front.
+  std::vector<std::int64_t> encode_source(std::string_view text, std::string_view language = {}) const;
+  // Ids of a target text with </s> at the end.
+  std::vector<std::int64_t> encode_target(std::string_view text) const;
+  // The text of target ids; special tokens are left out.
+  std::string decode_target(const std::vector<std::int64_t>& ids) const;
+
+ private:
+  struct Vocabulary;
+  explicit TranslationTokenizer(std::shared_ptr<const Vocabulary> vocabulary);
+  std::shared_ptr<const Vocabulary> vocabulary_;
+};
+
+}  // namespace v0
+}  // namespace headway

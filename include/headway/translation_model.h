@@ -1,0 +1,86 @@
+// An encoder-decoder for translation in the layout of Hugging Face's Marian models.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "headway/export.h"
+#include "headway/layers.h"
+#include "headway/module.h"
+#include "headway/transformer.h"
+
+namespace headway {
+inline namespace v0 {
+
+// Fields and names of a Marian config.json.
+struct TranslationModelOptions {
+  std::int64_t vocab_size = 0;  // <pad> is the last id
+  std::int64_t d_model = 256;
+  std::int64_t encoder_layers = 4;
+  std::int64_t decoder_layers = 4;
+  std::int64_t encoder_attention_heads = 8;
+  std::int64_t decoder_attention_heads = 8;
+  std::int64_t encoder_ffn_dim = 1024;
+  std::int64_t decoder_ffn_dim = 1024;
+  double dropout = 0.1;             // on embeddings and on what each sublayer gives
+  double attention_dropout = 0.0;   // on attention weights
+  double activation_dropout = 0.0;  // inside the feed-forward network
+  Activation activation = Activation::relu;
+  std::int64_t max_position_embeddings = 512;
+  bool scale_embedding = true;  // embeddings times sqrt(d_model)
+  std::int64_t eos_token_id = 0;
+  std::int64_t pad_token_id = 0;
+  std::int64_t decoder_start_token_id = 0;
+};
+
+struct TranslationInput {
+  Tensor source = {};          // [batch, source_length] int64 ids, padded at the end
+  Tensor source_lengths = {};  // [batch] int64; undefined: nothing is padding
+  Tensor target = {};          // [batch, target_length] int64 ids, the decoder's input; begins with the start token
+  // Get one [batch, heads, queries, keys] per layer where given.
+  std::vector<Tensor>* encoder_weights = nullptr;
+  std::vector<Tensor>* decoder_weights = nullptr;
+  std::vector<Tensor>* cross_weights = nullptr;
+};
+
+// Post-norm Transformer with one embedding for source, target and output. Parameter names are those of the fused
+// layers ("encoder.layers.0.self_attn.in_proj_weight"); files have Marian's.
+class HEADWAY_API TranslationModel : public Module {
+ public:
+  explicit TranslationModel(const TranslationModelOptions& options);
+
+  // Reads config.json and model.safetensors; tensors of 16 bits become float32.
+  static TranslationModel load(const std::filesystem::path& directory);
+  // Writes config.json, generation_config.json and model.safetensors with tensors of `dtype`, each at once or not at
+  // all.
+  void save(const std::filesystem::path& directory, DType dtype = DType::float32) const;
+
+  // Logits [batch, target_length, vocab_size].
+  Tensor forward(const TranslationInput& input) const;
+  // The encoder's output [batch, source_length, d_model].
+  Tensor encode(const Tensor& source, const Tensor& source_lengths = {}, std::vector<Tensor>* weights = nullptr) const;
+  // Logits [batch, vocab_size] of the next token, for one new token id per entry: tokens [batch] int64.
+  Tensor decode_step(const Tensor& tokens, const Tensor& memory, const Tensor& source_lengths,
+                     DecoderCache& cache) const;
+
+  const TranslationModelOptions& options() const { return options_; }
+
+ private:
+  // Rows of the embedding plus positions from `offset` on: [batch, length, d_model].
+  Tensor embed(const Tensor& tokens, std::int64_t offset) const;
+  // Logits of the decoder's output.
+  Tensor project(const Tensor& hidden) const;
+
+  TranslationModelOptions options_;
+  Embedding shared_;
+  SinusoidalPositions positions_;
+  TransformerEncoder encoder_;
+  TransformerDecoder decoder_;
+  Dropout dropout_;
+  Parameter final_logits_bias_;  // (1, vocab_size), a buffer
+};
+
+}  // namespace v0
+}  // namespace headway

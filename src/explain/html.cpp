@@ -1,0 +1,71 @@
+// attention_html: the page of viewer/ with a record inside.
+#include <string>
+#include <string_view>
+
+#include "core/check.h"
+#include "explain/json.h"
+#include "explain/packing.h"
+#include "explain/record.h"
+#include "explain/token_text.h"
+#include "explain/viewer_page.h"
+#include "headway/attention_view.h"
+
+namespace headway::inline v0 {
+namespace internal {
+namespace {
+
+// A block of data that the page unpacks when it is wanted: base64 of zlib of quantised rows.
+void append_weights(std::string& page, std::size_t part, const std::string& name, const Tensor& weights) {
+  page += "<script type=\"text/plain\" id=\"weights-" + std::to_string(part) + "-" + name + "\">";
+  page += base64(deflate(quantize_rows(weights)));
+  page += "</script>\n";
+}
+
+std::string describe_parts(const AttentionRecord& record) {
+  std::string json;
+  for (const AttentionPart& part : record.parts) {
+    json += std::string(json.empty() ? "" : ",") + "{\"name\":" + json_string(part.name) +
+            ",\"queries\":" + json_strings(part.queries) + ",\"keys\":" + json_strings(part.keys) +
+            ",\"layers\":" + std::to_string(part.layers.size()) + ",\"heads\":" + std::to_string(head_count(part)) +
+            "}";
+  }
+  return "[" + json + "]";
+}
+
+std::string record_data(const AttentionRecord& record) {
+  std::string data = "<script type=\"application/json\" id=\"record\">{\"source\":" + json_string(record.source) +
+                     ",\"target\":" + json_string(record.target) + ",\"language\":" + json_string(record.language) +
+                     ",\"parts\":" + describe_parts(record) + "}</script>\n";
+  for (std::size_t i = 0; i < record.parts.size(); ++i) {
+    const AttentionPart& part = record.parts[i];
+    for (std::size_t layer = 0; layer < part.layers.size(); ++layer) {
+      append_weights(data, i, std::to_string(layer), dense_layer(part, static_cast<std::int64_t>(layer)));
+    }
+    append_weights(data, i, "mean", attention_mean(part));
+    if (const Tensor rollout = rollout_of(record, part)) append_weights(data, i, "rollout", rollout);
+  }
+  return data;
+}
+
+}  // namespace
+}  // namespace internal
+
+std::string attention_html(const AttentionRecord& record) {
+  using namespace internal;
+  check_record("attention_html", record);
+  for (const AttentionPart& part : record.parts) {
+    check(!part.queries.empty() && !part.keys.empty(), "attention_html: part \"", part.name,
+          "\" has no queries or no keys, expected at least one of each");
+  }
+  constexpr std::string_view kTitle = "<!--title-->", kRecord = "<!--record-->";
+  const std::string_view page = viewer_page();
+  const std::size_t title = page.find(kTitle), data = page.find(kRecord);
+  std::string html(page.substr(0, title));
+  html += escape_markup(record.source);
+  html += page.substr(title + kTitle.size(), data - title - kTitle.size());
+  html += record_data(record);
+  html += page.substr(data + kRecord.size());
+  return html;
+}
+
+}  // namespace headway::inline v0

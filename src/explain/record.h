@@ -1,0 +1,35 @@
+// Looking into an AttentionRecord: its parts, their sizes, the layer that a drawing means.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "headway/attention_view.h"
+
+namespace headway::inline v0::internal {
+
+// Throws in `function`'s name unless every layer of the part is finite [heads, queries, keys], as many heads in each.
+void check_part(const char* function, const AttentionPart& part);
+// Throws unless there is a part, names differ, and every part passes check_part.
+void check_record(const char* function, const AttentionRecord& record);
+
+// The part of that name; throws naming those there are.
+const AttentionPart& part_named(const char* function, const AttentionRecord& record, const std::string& name);
+// The index of a layer, -1 being the last; throws when the part has no such layer.
+std::int64_t layer_index(const char* function, const AttentionPart& part, std::int64_t layer);
+// Throws unless `head` is -1 or a head of the part.
+void check_head(const char* function, const AttentionPart& part, std::int64_t head);
+
+inline std::int64_t query_count(const AttentionPart& part) { return static_cast<std::int64_t>(part.queries.size()); }
+inline std::int64_t key_count(const AttentionPart& part) { return static_cast<std::int64_t>(part.keys.size()); }
+std::int64_t head_count(const AttentionPart& part);
+
+// A layer as float32 that lies row by row: [heads, queries, keys].
+Tensor dense_layer(const AttentionPart& part, std::int64_t layer);
+// The rollout that belongs to a part: of a self-attention over its own layers, of "cross" over all three parts;
+// undefined where the record does not have what it takes.
+Tensor rollout_of(const AttentionRecord& record, const AttentionPart& part);
+// The largest weight in a tensor of float32, row by row.
+float strongest(const Tensor& weights);
+
+}  // namespace headway::inline v0::internal

@@ -1,0 +1,18 @@
+// The JSON files of a Marian model directory.
+#pragma once
+
+#include <filesystem>
+
+#include "headway/translation_model.h"
+
+namespace headway::inline v0::internal {
+
+// Reads a config.json; an Error names the file, the field, what came and what was expected. Fields that would make
+// another model than this one are refused.
+TranslationModelOptions read_marian_config(const std::filesystem::path& file);
+
+// Write config.json and generation_config.json.
+void write_marian_config(const std::filesystem::path& file, const TranslationModelOptions& options);
+void write_generation_config(const std::filesystem::path& file, const TranslationModelOptions& options);
+
+}  // namespace headway::inline v0::internal

@@ -1,0 +1,163 @@
+// Loading and saving a Marian model directory.
+#include <array>
+#include <set>
+#include <string>
+
+#include "core/check.h"
+#include "headway/autograd.h"
+#include "headway/ops.h"
+#include "headway/safetensors.h"
+#include "headway/translation_model.h"
+#include "models/marian_config.h"
+#include "models/marian_names.h"
+
+namespace headway::inline v0 {
+
+using internal::check;
+using internal::MarianTensor;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kLoad = "TranslationModel::load";
+constexpr const char* kSave = "TranslationModel::save";
+constexpr const char* kBias = "final_logits_bias";
+// The one embedding may be under any of these, or all.
+constexpr std::array<const char*, 4> kEmbedding = {"model.shared.weight", "model.encoder.embed_tokens.weight",
+                                                   "model.decoder.embed_tokens.weight", "lm_head.weight"};
+constexpr std::array<const char*, 2> kPositions = {"model.encoder.embed_positions.weight",
+                                                   "model.decoder.embed_positions.weight"};
+
+// The tensors of a file, with messages that name it. Shapes are checked before anything of their size is made.
+class File {
+ public:
+  explicit File(const fs::path& path) : name_(path.string()), file_(SafeTensors::open(path)) {}
+
+  Tensor get(const std::string& name, const Shape& shape) {
+    check(file_.contains(name), kLoad, ": ", name_, ": tensor ", name, " is not there, expected ", shape);
+    const Tensor tensor = file_.get(name);
+    check(is_floating(tensor.dtype()) && tensor.shape() == shape, kLoad, ": ", name_, ": tensor ", name, " is ", tensor,
+          ", expected floats ", shape);
+    used_.insert(name);
+    return tensor;
+  }
+
+  Tensor embedding(const Shape& shape) {
+    Tensor embedding;
+    for (const char* name : kEmbedding) {
+      if (!file_.contains(name)) continue;
+      const Tensor tensor = get(name, shape);
+      check(!embedding.defined() || equal(embedding, tensor), kLoad, ": ", name_, ": tensor ", name,
+            " differs from the other embeddings, and only one for source, target and output is supported");
+      if (!embedding.defined()) embedding = tensor;
+    }
+    check(embedding.defined(), kLoad, ": ", name_, ": tensor ", kEmbedding[0], " is not there, expected ", shape);
+    return embedding;
+  }
+
+  // Stored positions must be the sinusoids that the model makes by itself.
+  void check_positions(const TranslationModelOptions& options) {
+    for (const char* name : kPositions) {
+      if (!file_.contains(name)) continue;
+      const Tensor tensor = get(name, {options.max_position_embeddings, options.d_model});
+      const Tensor table =
+          sinusoidal_positions(options.max_position_embeddings, options.d_model, Sinusoid::halves, DType::float32);
+      const double tolerance = item_size(tensor.dtype()) == 2 ? 1e-2 : 1e-4;
+      check(differ_by(tensor.to(DType::float32).contiguous(), table) <= tolerance, kLoad, ": ", name_, ": tensor ",
+            name, " holds other positions than sines and cosines, which is not supported");
+    }
+  }
+
+  void check_all_used() const {
+    for (const std::string& name : file_.names()) {
+      check(used_.contains(name), kLoad, ": ", name_, ": tensor ", name, " is not part of such a model");
+    }
+  }
+
+ private:
+  static double differ_by(const Tensor& a, const Tensor& b) {
+    const float* x = a.data<float>();
+    const float* y = b.data<float>();
+    double most = 0.0;
+    for (std::int64_t i = 0; i < a.element_count(); ++i) {
+      const double difference = std::abs(static_cast<double>(x[i]) - static_cast<double>(y[i]));
+      if (!(difference <= most)) most = difference;
+    }
+    return most;
+  }
+  static bool equal(const Tensor& a, const Tensor& b) {
+    return differ_by(a.to(DType::float32).contiguous(), b.to(DType::float32).contiguous()) == 0.0;
+  }
+
+  std::string name_;
+  SafeTensors file_;
+  std::set<std::string> used_;
+};
+
+fs::path weights_of(const fs::path& directory) {
+  std::error_code ignored;
+  const fs::path file = directory / "model.safetensors";
+  if (!fs::exists(file, ignored)) {
+    for (const char* other : {"model.safetensors.index.json", "pytorch_model.bin", "tf_model.h5"}) {
+      check(!fs::exists(directory / other, ignored), kLoad, ": ", directory.string(), ": has ", other,
+            ", expected the weights in one file, model.safetensors");
+    }
+  }
+  return file;
+}
+
+// A parameter's tensors, joined.
+Tensor joined(const MarianTensor& wanted, File& file) {
+  std::vector<Tensor> pieces;
+  for (const std::string& name : wanted.pieces) {
+    pieces.push_back(file.get(name, wanted.piece_shape).to(DType::float32));
+  }
+  return pieces.size() == 1 ? pieces.front() : concat(pieces, 0);
+}
+
+}  // namespace
+
+TranslationModel TranslationModel::load(const fs::path& directory) {
+  std::error_code ignored;
+  check(fs::is_directory(directory, ignored), kLoad, ": ", directory.string(), ": no such directory");
+  const TranslationModelOptions options = internal::read_marian_config(directory / "config.json");
+  File file(weights_of(directory));
+  const NoGradGuard guard;
+  StateDict state;
+  state["shared.weight"] = file.embedding({options.vocab_size, options.d_model});
+  state[kBias] = file.get(kBias, {1, options.vocab_size});
+  for (const MarianTensor& wanted : internal::marian_layer_tensors(options)) {
+    state[wanted.parameter] = joined(wanted, file);
+  }
+  file.check_positions(options);
+  file.check_all_used();
+  TranslationModel model(options);
+  model.load_state_dict(state);
+  return model;
+}
+
+void TranslationModel::save(const fs::path& directory, DType dtype) const {
+  check(is_floating(dtype), kSave, ": dtype is ", dtype, ", expected a floating one");
+  std::error_code problem;
+  fs::create_directories(directory, problem);
+  check(!problem, kSave, ": ", directory.string(), ": cannot be made: ", problem.message());
+  const NoGradGuard guard;
+  const StateDict state = state_dict();
+  std::map<std::string, Tensor> tensors;
+  tensors[kEmbedding[0]] = state.at("shared.weight").to(dtype);
+  tensors[kBias] = state.at(kBias).to(dtype);
+  for (const MarianTensor& made : internal::marian_layer_tensors(options_)) {
+    const Tensor whole = state.at(made.parameter).to(dtype);
+    const std::int64_t rows = made.piece_shape[0];
+    for (std::size_t i = 0; i < made.pieces.size(); ++i) {
+      const auto first = static_cast<std::int64_t>(i) * rows;
+      tensors[made.pieces[i]] = whole.slice(0, first, first + rows);
+    }
+  }
+  save_safetensors(directory / "model.safetensors", tensors, {{"format", "pt"}});
+  internal::write_marian_config(directory / "config.json", options_);
+  internal::write_generation_config(directory / "generation_config.json", options_);
+}
+
+}  // namespace headway::inline v0

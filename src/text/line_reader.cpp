@@ -1,0 +1,169 @@
+#include "text/line_reader.h"
+
+#include <zip.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+#include <vector>
+
+#include "core/check.h"
+
+namespace headway::inline v0::internal {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kChunk = std::size_t{1} << 16;
+// A line of this size is no sentence; a small archive could hold one that fills the memory.
+constexpr std::size_t kLongestLine = std::size_t{16} << 20;
+
+bool is_zip(const fs::path& file) {
+  std::string ending = file.extension().string();
+  std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
+  return ending == ".zip";
+}
+
+}  // namespace
+
+// Where the bytes come from.
+class LineReader::Bytes {
+ public:
+  virtual ~Bytes() = default;
+  // Puts up to `size` bytes there and tells how many; 0 at the end.
+  virtual std::size_t read(char* there, std::size_t size) = 0;
+};
+
+class LineReader::PlainBytes : public LineReader::Bytes {
+ public:
+  explicit PlainBytes(const fs::path& path) : path_(path.string()), file_(std::fopen(path_.c_str(), "rb")) {
+    check(file_ != nullptr, "pairs: ", path_, ": cannot be opened: ", std::generic_category().message(errno));
+  }
+  ~PlainBytes() override { std::fclose(file_); }
+  PlainBytes(const PlainBytes&) = delete;
+  PlainBytes& operator=(const PlainBytes&) = delete;
+
+  std::size_t read(char* there, std::size_t size) override {
+    const std::size_t count = std::fread(there, 1, size, file_);
+    const int problem = errno;
+    check(count > 0 || std::ferror(file_) == 0, "pairs: ", path_,
+          ": cannot be read: ", std::generic_category().message(problem));
+    return count;
+  }
+
+ private:
+  std::string path_;
+  std::FILE* file_;
+};
+
+class LineReader::ZippedBytes : public LineReader::Bytes {
+ public:
+  explicit ZippedBytes(const fs::path& path) : path_(path.string()) {
+    int code = 0;
+    archive_ = zip_open(path_.c_str(), ZIP_RDONLY, &code);
+    if (archive_ == nullptr) {
+      zip_error_t error;
+      zip_error_init_with_code(&error, code);
+      const std::string reason = zip_error_strerror(&error);
+      zip_error_fini(&error);
+      fail("pairs: ", path_, ": cannot be opened as a zip archive: ", reason);
+    }
+    try {
+      open_entry();
+    } catch (...) {
+      zip_discard(archive_);
+      throw;
+    }
+  }
+  ~ZippedBytes() override {
+    zip_fclose(entry_);
+    zip_discard(archive_);
+  }
+  ZippedBytes(const ZippedBytes&) = delete;
+  ZippedBytes& operator=(const ZippedBytes&) = delete;
+
+  std::size_t read(char* there, std::size_t size) override {
+    const zip_int64_t count = zip_fread(entry_, there, size);
+    check(count >= 0, "pairs: ", path_, ": ", name_, " cannot be unpacked: ", zip_file_strerror(entry_));
+    return static_cast<std::size_t>(count);
+  }
+
+ private:
+  // Opens the one text in the archive: .txt or .tsv, without the ones like "_about.txt" or "__MACOSX/...".
+  void open_entry() {
+    std::vector<zip_uint64_t> texts;
+    std::string names;
+    const zip_int64_t count = zip_get_num_entries(archive_, 0);
+    for (zip_int64_t n = 0; n < count; ++n) {
+      const char* const name = zip_get_name(archive_, static_cast<zip_uint64_t>(n), 0);
+      if (name == nullptr) continue;
+      const fs::path inside(name);
+      const std::string ending = inside.extension().string();
+      if (ending != ".txt" && ending != ".tsv") continue;
+      if (name[0] == '_' || inside.filename().string().starts_with('_')) continue;
+      texts.push_back(static_cast<zip_uint64_t>(n));
+      names += (names.empty() ? "" : ", ") + std::string(name);
+      name_ = name;
+    }
+    check(!texts.empty(), "pairs: ", path_, ": holds no .txt or .tsv file, expected one");
+    check(texts.size() == 1, "pairs: ", path_, ": holds ", texts.size(), " text files (", names, "), expected one");
+    entry_ = zip_fopen_index(archive_, texts[0], 0);
+    check(entry_ != nullptr, "pairs: ", path_, ": ", name_, " cannot be unpacked: ", zip_strerror(archive_));
+  }
+
+  std::string path_;
+  std::string name_ = {};  // of the text inside
+  zip_t* archive_ = nullptr;
+  zip_file_t* entry_ = nullptr;
+};
+
+LineReader::LineReader(const fs::path& file) : file_(file) {
+  std::error_code ignored;
+  check(fs::exists(file, ignored), "pairs: ", file.string(), ": no such file");
+  check(!fs::is_directory(file, ignored), "pairs: ", file.string(), ": is a directory, expected a file");
+  if (is_zip(file)) {
+    bytes_ = std::make_unique<ZippedBytes>(file);
+  } else {
+    bytes_ = std::make_unique<PlainBytes>(file);
+  }
+}
+
+LineReader::~LineReader() = default;
+
+std::string LineReader::about_line() const {
+  return "pairs: " + file_.string() + ": line " + std::to_string(number_) + ": ";
+}
+
+// Puts more bytes behind what is left of the buffer; false where there are none.
+bool LineReader::fill() {
+  buffer_.erase(0, position_);
+  position_ = 0;
+  const std::size_t before = buffer_.size();
+  buffer_.resize(before + kChunk);
+  buffer_.resize(before + bytes_->read(buffer_.data() + before, kChunk));
+  return buffer_.size() > before;
+}
+
+bool LineReader::next(std::string& line) {
+  ++number_;
+  std::size_t end = buffer_.find('\n', position_);
+  while (end == std::string::npos) {
+    const std::size_t searched = buffer_.size() - position_;
+    check(searched < kLongestLine, about_line(), "is longer than ", kLongestLine >> 20, " MiB");
+    if (!fill()) break;
+    end = buffer_.find('\n', searched);
+  }
+  if (end == std::string::npos) {
+    if (position_ == buffer_.size()) return false;
+    end = buffer_.size();
+  }
+  line.assign(buffer_, position_, end - position_);
+  position_ = std::min(end + 1, buffer_.size());
+  if (!line.empty() && line.back() == '\r') line.pop_back();
+  if (number_ == 1 && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
+  return true;
+}
+
+}  // namespace headway::inline v0::internal

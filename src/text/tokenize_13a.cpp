@@ -1,0 +1,90 @@
+// The tokens of mteval-v13a, as sacreBLEU cuts them.
+#include "headway/translation_scores.h"
+#include "text/utf8.h"
+
+namespace headway::inline v0 {
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_dot_or_comma(char c) { return c == '.' || c == ','; }
+
+// Punctuation of ASCII that always stands alone: all but ' - . and ,.
+bool is_cut_off(char c) {
+  return (c >= '{' && c <= '~') || (c >= '[' && c <= '`') || (c >= ' ' && c <= '&') || (c >= '(' && c <= '+') ||
+         (c >= ':' && c <= '@') || c == '/';
+}
+
+void replace_all(std::string& text, std::string_view what, std::string_view by) {
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size())) {
+    text.replace(at, what.size(), by);
+  }
+}
+
+std::string cut_off_punctuation(const std::string& text) {
+  std::string cut;
+  for (const char c : text) {
+    if (is_cut_off(c)) {
+      cut.append({' ', c, ' '});
+    } else {
+      cut += c;
+    }
+  }
+  return cut;
+}
+
+// Writes `form` for each two neighbours that `match` says yes to, a pair after the other without overlap: 'a' and 'b'
+// in it stand for the two.
+template <typename Match>
+std::string rewrite_neighbours(const std::string& text, Match match, std::string_view form) {
+  std::string rewritten;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (i + 1 == text.size() || !match(text[i], text[i + 1])) {
+      rewritten += text[i];
+      continue;
+    }
+    for (const char c : form) rewritten += c == 'a' ? text[i] : c == 'b' ? text[i + 1] : c;
+    ++i;
+  }
+  return rewritten;
+}
+
+// Words by one space each.
+std::string single_spaced(std::string_view text) {
+  std::string joined;
+  bool pending = false;  // a space before the next word
+  for (bool valid = true; !text.empty();) {
+    const std::string_view before = text;
+    if (internal::is_white_space(internal::next_character(text, valid))) {
+      pending = !joined.empty();
+      continue;
+    }
+    if (pending) joined += ' ';
+    pending = false;
+    joined += before.substr(0, before.size() - text.size());
+  }
+  return joined;
+}
+
+}  // namespace
+
+std::string tokenize_13a(std::string_view sentence) {
+  std::string text = internal::repaired_utf8(sentence);
+  replace_all(text, "<skipped>", "");
+  replace_all(text, "-\n", "");
+  replace_all(text, "\n", " ");
+  replace_all(text, "&quot;", "\"");
+  replace_all(text, "&amp;", "&");
+  replace_all(text, "&lt;", "<");
+  replace_all(text, "&gt;", ">");
+  text = cut_off_punctuation(' ' + text + ' ');
+  // Dots and commas stand alone unless a digit is before and behind them, dashes where a digit is before them.
+  text = rewrite_neighbours(
+      text, [](char a, char b) { return !is_digit(a) && is_dot_or_comma(b); }, "a b ");
+  text = rewrite_neighbours(
+      text, [](char a, char b) { return is_dot_or_comma(a) && !is_digit(b); }, " a b");
+  text = rewrite_neighbours(
+      text, [](char a, char b) { return is_digit(a) && b == '-'; }, "a b ");
+  return single_spaced(text);
+}
+
+}  // namespace headway::inline v0

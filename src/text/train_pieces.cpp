@@ -1,0 +1,96 @@
+// Learning pieces from sentences.
+#include <sentencepiece_trainer.h>
+
+#include <unordered_map>
+
+#include "core/check.h"
+#include "text/sentence_pieces.h"
+#include "text/text_files.h"
+#include "text/utf8.h"
+
+namespace headway::inline v0 {
+namespace {
+
+// The trainer sums counts thread by thread, so their number decides rounding and with it the pieces: it is the same
+// everywhere.
+constexpr int kTrainingThreads = 8;
+// Sentences of more bytes would be left out without a word.
+constexpr int kLongestSentence = 1 << 20;
+// The trainer's level for messages that end the program; nothing below it is printed.
+constexpr int kFatalOnly = 3;
+
+constexpr std::string_view kNormalizations[] = {"nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"};
+
+class Sentences : public sentencepiece::SentenceIterator {
+ public:
+  explicit Sentences(const std::vector<std::string>& sentences) : sentences_(sentences) {}
+  bool done() const override { return next_ == sentences_.size(); }
+  void Next() override { ++next_; }
+  const std::string& value() const override { return sentences_[next_]; }
+  sentencepiece::util::Status status() const override { return {}; }
+
+ private:
+  const std::vector<std::string>& sentences_;
+  std::size_t next_ = 0;
+};
+
+void check_arguments(const std::vector<std::string>& sentences, const PieceTrainingOptions& options) {
+  using internal::check;
+  constexpr const char* who = "SentencePieces::train: ";
+  bool known = false;
+  for (const std::string_view name : kNormalizations) known = known || name == options.normalization;
+  check(known, who, "normalization is \"", options.normalization,
+        "\", expected nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf or identity");
+  check(options.character_coverage >= 0.9 && options.character_coverage <= 1.0, who, "character_coverage is ",
+        options.character_coverage, ", expected 0.9 to 1");
+  const std::int64_t smallest = options.byte_fallback ? 300 : 8;
+  check(options.vocab_size >= smallest && options.vocab_size <= 1'000'000, who, "vocab_size is ", options.vocab_size,
+        ", expected ", smallest, " to 1000000", options.byte_fallback ? " (256 bytes come first)" : "");
+  bool anything = false;
+  for (std::size_t n = 0; n < sentences.size(); ++n) {
+    check(internal::is_utf8(sentences[n]), who, "sentence ", n, " is not UTF-8");
+    check(sentences[n].size() <= kLongestSentence, who, "sentence ", n, " has ", sentences[n].size(),
+          " bytes, expected at most ", kLongestSentence);
+    anything = anything || !internal::is_blank(sentences[n]);
+  }
+  check(anything, who, "there are ", sentences.size(), " sentences and no characters in them");
+}
+
+// What the trainer says without its place in its sources, which ends with a bracket. With the arguments checked, what
+// may still be wrong is the number of pieces.
+std::string reason_of(const std::string& message) {
+  const std::size_t bracket = message.find("] ");
+  return bracket == std::string::npos ? message : message.substr(bracket + 2);
+}
+
+}  // namespace
+
+SentencePieces SentencePieces::train(const std::vector<std::string>& sentences, const std::filesystem::path& file,
+                                     const PieceTrainingOptions& options) {
+  check_arguments(sentences, options);
+  const std::unordered_map<std::string, std::string> arguments = {
+      {"model_type", options.kind == PieceKind::bpe ? "bpe" : "unigram"},
+      {"vocab_size", std::to_string(options.vocab_size)},
+      {"character_coverage", std::to_string(options.character_coverage)},
+      {"byte_fallback", options.byte_fallback ? "true" : "false"},
+      {"normalization_rule_name", options.normalization},
+      {"unk_id", "0"},
+      {"eos_id", "1"},
+      {"bos_id", "-1"},  // a translation has none
+      {"pad_id", "-1"},
+      {"num_threads", std::to_string(kTrainingThreads)},
+      {"max_sentence_length", std::to_string(kLongestSentence)},
+      {"minloglevel", std::to_string(kFatalOnly)},
+  };
+  Sentences iterator(sentences);
+  std::string bytes;
+  const auto status = sentencepiece::SentencePieceTrainer::Train(arguments, &iterator, &bytes);
+  if (!status.ok()) {
+    internal::fail("SentencePieces::train: vocab_size is ", options.vocab_size, ": ", reason_of(status.ToString()));
+  }
+  SentencePieces pieces(Model::parse(std::move(bytes), "SentencePieces::train"));
+  internal::replace_file(file, pieces.bytes(), "SentencePieces::train");
+  return pieces;
+}
+
+}  // namespace headway::inline v0

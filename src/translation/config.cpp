@@ -1,0 +1,206 @@
+// Reading, setting, checking and writing the configuration of a training run.
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "core/check.h"
+#include "text/text_files.h"
+#include "translation/config_fields.h"
+
+namespace headway::inline v0 {
+namespace internal {
+namespace {
+
+using Config = TranslationTrainingConfig;
+using Json = nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+std::string choices_text(const ConfigEntry& entry) {
+  std::string text;
+  for (const std::string_view choice : entry.choices)
+    text += (text.empty() ? "\"" : ", \"") + std::string(choice) + "\"";
+  return text;
+}
+
+template <typename Number>
+void check_range(std::string_view where, const ConfigEntry& entry, Number value) {
+  const auto number = static_cast<double>(value);
+  if (number >= entry.least && number <= entry.most) return;
+  if (entry.most >= kMostCount) fail(where, ": ", entry.name, " is ", value, ", expected ", entry.least, " or more");
+  fail(where, ": ", entry.name, " is ", value, ", expected ", entry.least, " to ", entry.most);
+}
+
+// A code is one token, ">>deu<<", in front of the source.
+void check_language(std::string_view where, std::string_view name, const std::string& code) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  };
+  check(!code.empty() && std::all_of(code.begin(), code.end(), allowed), where, ": ", name, " is \"", code,
+        "\", expected a code of letters, digits, - and _ such as \"deu\"");
+}
+
+// Throws where a value is out of its range, or none of its choices.
+void check_value(std::string_view where, const Config& config, const ConfigEntry& entry) {
+  if (const auto* place = std::get_if<std::int64_t Config::*>(&entry.place)) {
+    check_range(where, entry, config.**place);
+  } else if (const auto* real = std::get_if<double Config::*>(&entry.place)) {
+    check_range(where, entry, config.**real);
+  } else if (!entry.choices.empty()) {
+    const std::string value = config_text(config, entry);
+    check(std::find(entry.choices.begin(), entry.choices.end(), value) != entry.choices.end(), where, ": ", entry.name,
+          " is \"", value, "\", expected one of ", choices_text(entry));
+  }
+}
+
+// The values of a JSON field, each by the type of its place.
+class FromJson {
+ public:
+  FromJson(std::string_view where, std::string_view name, const Json& value)
+      : where_(where), name_(name), value_(value) {}
+
+  void operator()(bool& place) const {
+    expect(value_.is_boolean(), "true or false");
+    place = value_.get<bool>();
+  }
+  void operator()(std::int64_t& place) const {
+    const bool fits = value_.is_number_unsigned()
+                          ? value_.get<std::uint64_t>() <= std::uint64_t{std::numeric_limits<std::int64_t>::max()}
+                          : value_.is_number_integer();
+    expect(fits, "a whole number");
+    place = value_.get<std::int64_t>();
+  }
+  void operator()(std::uint64_t& place) const {
+    expect(value_.is_number_unsigned(), "a whole number of 0 or more");
+    place = value_.get<std::uint64_t>();
+  }
+  void operator()(double& place) const {
+    expect(value_.is_number(), "a number");
+    place = value_.get<double>();
+  }
+  void operator()(std::string& place) const {
+    expect(value_.is_string(), "a text");
+    place = value_.get<std::string>();
+  }
+  void operator()(fs::path& place) const {
+    expect(value_.is_string(), "a path as text");
+    place = value_.get<std::string>();
+  }
+
+ private:
+  void expect(bool condition, const char* what) const {
+    check(condition, where_, ": ", name_, " is ", condition ? "" : value_.dump(), ", expected ", what);
+  }
+
+  std::string_view where_;
+  std::string_view name_;
+  const Json& value_;
+};
+
+// The value that a text stands for, by the type of its place.
+class FromText {
+ public:
+  FromText(std::string_view name, std::string_view text) : name_(name), text_(text) {}
+
+  void operator()(bool& place) const {
+    check(text_ == "true" || text_ == "false", "training config: ", name_, " is \"", text_,
+          "\", expected true or false");
+    place = text_ == "true";
+  }
+  void operator()(std::int64_t& place) const { number(place, "a whole number"); }
+  void operator()(std::uint64_t& place) const { number(place, "a whole number of 0 or more"); }
+  void operator()(double& place) const { number(place, "a number"); }
+  void operator()(std::string& place) const { place = text_; }
+  void operator()(fs::path& place) const { place = text_; }
+
+ private:
+  template <typename Number>
+  void number(Number& place, const char* what) const {
+    Number value{};
+    const char* end = text_.data() + text_.size();
+    const auto [stop, problem] = std::from_chars(text_.data(), end, value);
+    check(problem == std::errc() && stop == end, "training config: ", name_, " is \"", text_, "\", expected ", what);
+    place = value;
+  }
+
+  std::string_view name_;
+  std::string_view text_;
+};
+
+// A JSON object. Of a field that comes twice only one value could count, so that is an error.
+Json parse_object(const std::string& text, const std::string& where) {
+  std::set<std::string> seen;
+  const Json::parser_callback_t no_duplicates = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    if (depth != 1 || event != Json::parse_event_t::key) return true;
+    const auto name = parsed.get<std::string>();
+    check(seen.insert(name).second, where, ": has \"", name, "\" twice");
+    return true;
+  };
+  try {
+    Json object = Json::parse(text, no_duplicates, true, /*ignore_comments=*/true);
+    check(object.is_object(), where, ": is of the type ", object.type_name(), ", expected a JSON object of fields");
+    return object;
+  } catch (const Json::parse_error& error) {
+    fail(where, ": is no JSON: ", error.what());
+  }
+}
+
+}  // namespace
+
+TranslationTrainingConfig config_from_json(const std::string& text, const std::string& where) {
+  TranslationTrainingConfig config;
+  const Json object = parse_object(text, where);
+  for (const auto& [name, value] : object.items()) {
+    const ConfigEntry& entry = config_entry(name, where);
+    const FromJson read(where, name, value);
+    std::visit([&](auto place) { read(config.*place); }, entry.place);
+    check_value(where, config, entry);
+  }
+  return config;
+}
+
+}  // namespace internal
+
+TranslationTrainingConfig TranslationTrainingConfig::load(const std::filesystem::path& file) {
+  const std::string where = "training config: " + file.string();
+  const std::string text = internal::read_whole_file(file, "training config");
+  return internal::config_from_json(text, where);
+}
+
+void TranslationTrainingConfig::set(std::string_view field, std::string_view value) {
+  const internal::ConfigEntry& entry = internal::config_entry(field, "training config");
+  TranslationTrainingConfig changed = *this;
+  std::visit([&](auto place) { internal::FromText(field, value)(changed.*place); }, entry.place);
+  internal::check_value("training config", changed, entry);
+  *this = std::move(changed);
+}
+
+std::string TranslationTrainingConfig::to_json() const {
+  internal::Json object = internal::Json::object();
+  for (const internal::ConfigEntry& entry : internal::config_entries()) {
+    std::visit(
+        [&](auto place) {
+          if constexpr (std::is_same_v<decltype(place), std::filesystem::path TranslationTrainingConfig::*>) {
+            object[std::string(entry.name)] = (this->*place).string();
+          } else {
+            object[std::string(entry.name)] = this->*place;
+          }
+        },
+        entry.place);
+  }
+  return object.dump(2, ' ', false, internal::Json::error_handler_t::replace) + "\n";
+}
+
+void TranslationTrainingConfig::check() const {
+  constexpr std::string_view kWhere = "training config";
+  for (const internal::ConfigEntry& entry : internal::config_entries()) internal::check_value(kWhere, *this, entry);
+  internal::check_language(kWhere, "source_language", source_language);
+  internal::check_language(kWhere, "target_language", target_language);
+  internal::check(source_language != target_language, kWhere, ": source_language and target_language are both \"",
+                  source_language, "\", expected two languages");
+  internal::check(d_model % 2 == 0, kWhere, ": d_model is ", d_model, ", expected an even number");
+  internal::check(d_model % heads == 0, kWhere, ": heads is ", heads, ", which does not divide d_model, ", d_model);
+  internal::check(!output.empty(), kWhere, ": output is empty, expected a directory");
+}
+
+}  // namespace headway::inline v0

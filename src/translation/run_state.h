@@ -1,0 +1,32 @@
+// What a checkpoint of a translation run keeps as text.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "headway/translation_training.h"
+
+namespace headway::inline v0::internal {
+
+struct RunState {
+  TranslationTrainingConfig config;
+  std::string data_digest;
+  std::int64_t averaged = 0;  // steps in the running mean
+  std::vector<ValidationReport> validations;
+  std::int64_t best_step = 0;  // of the best BLEU; 0: none yet
+  double best_bleu = 0.0;
+  std::int64_t without_better = 0;  // validations since then
+  bool stopped_early = false;
+
+  std::string to_json() const;
+  static RunState from_json(const std::string& text);
+};
+
+// Throws where `config` cannot go on with a run that was made with `earlier`, naming the field.
+void check_resumable(const TranslationTrainingConfig& config, const TranslationTrainingConfig& earlier);
+
+// A validation as one line of JSON without its end.
+std::string validation_line(const ValidationReport& report);
+
+}  // namespace headway::inline v0::internal

@@ -1,0 +1,53 @@
+// From files of sentence pairs to token ids.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "headway/text_pairs.h"
+#include "headway/tokenizer.h"
+#include "headway/translation_training.h"
+#include "translation/batches.h"
+
+namespace headway::inline v0::internal {
+
+struct TrainingData {
+  CleaningReport cleaning;
+  SplitPairs parts;
+  std::string digest;  // SHA-256 of the cleaned pairs in hexadecimal digits: a resumed run wants the same pairs
+};
+// Reads, cleans and splits the pairs that the config names.
+TrainingData read_training_data(const TranslationTrainingConfig& config);
+
+// Learns the joint pieces of both languages from the training part and keeps them in `directory`; with `reuse`, what is
+// kept there is loaded instead.
+TranslationTokenizer prepare_tokenizer(const TranslationTrainingConfig& config, const std::vector<TextPair>& pairs,
+                                       const std::filesystem::path& directory, bool reuse);
+
+// One way of translating: `reverse` goes from the pairs' target to their source.
+struct Direction {
+  bool reverse = false;
+  std::string from;  // code of the language
+  std::string to;
+  std::string tag;  // what goes in front of the source: `to`, or nothing in a model of one direction
+};
+std::vector<Direction> directions_of(const TranslationTrainingConfig& config);
+
+// Token ids of a text on the source's side.
+std::vector<std::int64_t> source_ids(const TranslationTokenizer& tokenizer, const Direction& direction,
+                                     const TextPair& pair);
+// Token ids of a text on the target's side.
+std::vector<std::int64_t> target_ids(const TranslationTokenizer& tokenizer, const Direction& direction,
+                                     const TextPair& pair);
+
+// All pairs in all directions; those with more than `max_length` tokens on a side are counted in `left_out`.
+struct EncodedPairs {
+  ExampleSet examples;
+  std::int64_t left_out = 0;
+};
+EncodedPairs encode_pairs(const TranslationTokenizer& tokenizer, const std::vector<Direction>& directions,
+                          const std::vector<TextPair>& pairs, std::int64_t max_length);
+
+}  // namespace headway::inline v0::internal

@@ -1,0 +1,47 @@
+// How good a model is: its loss and its translations of held-out sentences.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "headway/text_pairs.h"
+#include "headway/tokenizer.h"
+#include "headway/translation_model.h"
+#include "headway/translation_training.h"
+#include "translation/batches.h"
+#include "translation/training_data.h"
+
+namespace headway::inline v0::internal {
+
+class Validator {
+ public:
+  struct Options {
+    std::int64_t sentences = 0;   // of each direction, the first ones; 0: all
+    std::int64_t max_length = 0;  // tokens; longer ones are left out
+    std::int64_t batch_tokens = 12000;
+  };
+  // Each distinct source sentence of the pairs comes once in its direction, with its first translation.
+  Validator(const TranslationTokenizer& tokenizer, const std::vector<Direction>& directions,
+            const std::vector<TextPair>& pairs, const Options& options);
+
+  // True where a direction has no sentences.
+  bool empty() const;
+  // Loss, and BLEU of what greedy search gives. The model is in training afterwards.
+  ValidationReport run(const TranslationModel& model, std::int64_t step) const;
+
+ private:
+  struct Part {
+    std::vector<std::vector<std::int64_t>> sources;  // ids
+    std::vector<std::string> references;
+  };
+  double mean_loss(const TranslationModel& model) const;
+  double bleu_of(const TranslationModel& model, const Part& part) const;
+
+  TranslationTokenizer tokenizer_;
+  std::int64_t batch_tokens_;
+  std::vector<Part> parts_;  // one per direction
+  ExampleSet examples_;      // of all directions
+};
+
+}  // namespace headway::inline v0::internal

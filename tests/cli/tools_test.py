@@ -1,0 +1,242 @@
+"""Commands that need no model: tokenizer, data, train, completion, man, and the program's own words."""
+
+import json
+import pathlib
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+import zipfile
+
+import program_test
+from program_test import SMALL, ProgramTest, write_pairs
+
+COMMANDS = ["translate", "train", "evaluate", "attend", "tokenizer train", "tokenizer encode", "tokenizer decode",
+            "data split", "data clean", "info", "completion", "man"]
+
+
+class Words(ProgramTest):
+    """Help, version, wrong commands, completion, the manual."""
+
+    def test_help_has_examples(self):
+        for command in COMMANDS + ["tokenizer", "data"]:
+            text = self.good(*command.split(), "--help")
+            self.assertIn("Examples:\n  ", text, command)
+            self.assertIn("headway " + command.split()[0], text)
+        for command in ("translate", "train"):
+            self.assertIn(command, self.good("--help"))
+
+    def test_version(self):
+        self.assertRegex(self.good("--version"), r"^headway \d+\.\d+\.\d+\n$")
+
+    def test_wrong_commands(self):
+        self.bad(2, "a command is required, expected translate, train")
+        self.bad(2, "there is no command translat, expected translate", "translat")
+        self.bad(2, "there is no command splt, expected split, clean", "data", "splt")
+        self.bad(2, "a command is required", "tokenizer")
+        self.bad(2, "SHELL", "completion")
+        self.bad(2, "tcsh", "completion", "tcsh")
+        self.bad(2, "extra", "man", "extra")
+
+    def test_manual(self):
+        page = self.good("man")
+        self.assertTrue(page.startswith(".TH HEADWAY 1"))
+        for command in COMMANDS:
+            self.assertIn('.SS "headway ' + command + '"', page)
+        for name in ("n\\-best", "learning\\-rate", "HEADWAY_MODEL", "EXIT STATUS"):
+            self.assertIn(name, page)
+        if shutil.which("groff"):
+            done = subprocess.run(["groff", "-man", "-Tutf8", "-ww"], input=page.encode(), capture_output=True,
+                                  check=True)
+            self.assertEqual(done.stderr, b"")
+
+    def complete(self, *words):
+        """What bash proposes for the last word."""
+        script = ('. ./headway.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _headway; '
+                  'printf "%s\\n" "${COMPREPLY[@]}"')
+        done = subprocess.run(["bash", "-c", script, "bash", "headway", *words], capture_output=True, check=True,
+                              cwd=self.work, text=True)
+        self.assertEqual(done.stderr, "")
+        return done.stdout.split()
+
+    @unittest.skipUnless(shutil.which("bash"), "there is no bash")
+    def test_bash_completion(self):
+        (self.work / "headway.bash").write_text(self.good("completion", "bash"), encoding="utf-8")
+        self.assertEqual(self.complete("tr"), ["translate", "train"])
+        self.assertEqual(self.complete("data", "s"), ["split"])
+        self.assertEqual(self.complete("attend", "--part", ""), ["encoder", "decoder", "cross"])
+        self.assertEqual(self.complete("translate", "--n"), ["--n-best"])
+        self.assertEqual(self.complete("completion", "f"), ["fish"])
+        self.assertIn("--learning-rate", self.complete("train", "--"))
+        (self.work / "folder").mkdir()
+        self.assertEqual(self.complete("translate", "--model", ""), ["folder"])
+
+    def test_other_shells(self):
+        for shell in ("zsh", "fish"):
+            script = self.good("completion", shell)
+            for word in ("translate", "headway data split", "n-best", "encoder decoder cross"):
+                self.assertIn(word, script)
+            if shutil.which(shell):
+                (self.work / "script").write_text(script, encoding="utf-8")
+                subprocess.run([shell, "-n", "script"], check=True, cwd=self.work)
+
+
+class Tokenizer(ProgramTest):
+    """headway tokenizer"""
+
+    def setUp(self):
+        super().setUp()
+        write_pairs(self.work / "pairs.tsv", 200)
+
+    def test_single_model(self):
+        text = self.good("tokenizer", "train", "pairs.tsv", "--output", "joint.spm", "--vocab-size", 300)
+        self.assertEqual(text, "joint.spm: 300 tokens from 400 sentences\n")
+        pieces = self.good("tokenizer", "encode", "--tokenizer", "joint.spm", "ka mo", "🤯")
+        self.assertEqual(self.good("tokenizer", "decode", "--tokenizer", "joint.spm", data=pieces), "ka mo\n🤯\n")
+        first = (self.work / "joint.spm").read_bytes()
+        self.good("tokenizer", "train", "pairs.tsv", "--output", "again.spm", "--vocab-size", 300)
+        self.assertEqual((self.work / "again.spm").read_bytes(), first)
+
+    def test_directory(self):
+        (self.work / "more.txt").write_text("ka mo\nti lu\n", encoding="utf-8")
+        result = self.good_json("tokenizer", "train", "pairs.tsv", "more.txt", "--output", "tokenizer", "--languages",
+                                "deu,eng", "--kind", "bpe", "--vocab-size", 310, "--json")
+        self.assertEqual(result, {"output": "tokenizer", "sentences": 402, "size": 313})
+        names = sorted(path.name for path in (self.work / "tokenizer").iterdir())
+        self.assertEqual(names, ["source.spm", "target.spm", "tokenizer_config.json", "vocab.json"])
+        ids = self.good("tokenizer", "encode", "--tokenizer", "tokenizer", "--ids", "--to", "eng", "ka mo")
+        vocabulary = json.loads((self.work / "tokenizer/vocab.json").read_text(encoding="utf-8"))
+        self.assertEqual(int(ids.split()[0]), vocabulary[">>eng<<"])
+        self.assertEqual(self.good("tokenizer", "decode", "--tokenizer", "tokenizer", ids.strip()), "ka mo\n")
+        zeros = self.good("tokenizer", "encode", "--tokenizer", "tokenizer", "--target", "--zero", data="ka\nmo\0ti")
+        self.assertEqual(len(zeros.splitlines()), 2)
+
+    def test_bad(self):
+        train = ["tokenizer", "train", "pairs.tsv", "--output", "joint.spm"]
+        self.bad(2, "--output is required", "tokenizer", "train", "pairs.tsv")
+        self.bad(2, "FILE is required", "tokenizer", "train", "--output", "joint.spm")
+        self.bad(2, "--kind", *train, "--kind", "wordpiece")
+        self.bad(2, "--languages is for a directory", *train, "--languages", "deu")
+        self.bad(1, "vocab_size is 100000", *train, "--vocab-size", 100000)
+        self.bad(1, "vocab_size is 10", *train, "--vocab-size", 10)
+        self.bad(1, "none.txt", "tokenizer", "train", "none.txt", "--output", "joint.spm")
+        self.bad(1, "a language code is", "tokenizer", "train", "pairs.tsv", "--output", "x", "--vocab-size", 300,
+                 "--languages", "d u")
+        self.assertFalse((self.work / "joint.spm").exists())
+        self.bad(1, "none: no such directory", "tokenizer", "encode", "--tokenizer", "none", "x")
+        self.good("tokenizer", "train", "pairs.tsv", "--output", "t", "--vocab-size", 300)
+        self.bad(1, "is no id", "tokenizer", "decode", "--tokenizer", "t", "1 two")
+        self.bad(1, "an id is 5000", "tokenizer", "decode", "--tokenizer", "t", "5000")
+        self.bad(1, "language is \"deu\"", "tokenizer", "encode", "--tokenizer", "t", "--to", "deu", "x")
+
+
+class Data(ProgramTest):
+    """headway data"""
+
+    def test_split(self):
+        write_pairs(self.work / "pairs.tsv", 1000)
+        counts = self.good_json("data", "split", "pairs.tsv", "--output", "parts", "--modulus", 5, "--json")
+        parts = {name: (self.work / "parts" / f"{name}.tsv").read_text(encoding="utf-8").splitlines()
+                 for name in ("training", "validation", "test")}
+        sentences = {name: set("\t".join(lines).split("\t")) for name, lines in parts.items()}
+        for name, lines in parts.items():
+            self.assertEqual(len(lines), counts[name]["pairs"])
+            self.assertGreater(len(lines), 50)
+        self.assertFalse(sentences["training"] & sentences["test"])
+        self.assertFalse(sentences["validation"] & sentences["test"])
+        self.assertEqual(sum(map(len, parts.values())), counts["cleaning"]["kept"])
+        self.assertIn("components that share no sentence", self.good("data", "split", "pairs.tsv", "--output", "again"))
+
+    def test_zip_and_parallel_files_are_alike(self):
+        write_pairs(self.work / "pairs.tsv", 100)
+        lines = (self.work / "pairs.tsv").read_text(encoding="utf-8").splitlines()
+        with zipfile.ZipFile(self.work / "pairs.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("_about.txt", "nothing")
+            archive.writestr("pairs.txt", "\n".join(lines))
+        for side in (0, 1):
+            texts = [line.split("\t")[side] + "\n" for line in lines]
+            (self.work / f"side{side}").write_text("".join(texts), encoding="utf-8")
+        plain = self.good("data", "clean", "pairs.tsv", "--output", "-")
+        self.assertEqual(self.good("data", "clean", "pairs.zip", "--output", "-"), plain)
+        self.assertEqual(self.good("data", "clean", "side0", "--target-file", "side1", "--output", "-"), plain)
+
+    def test_clean(self):
+        lines = [" a  b\tc\x01d", "a b\tc d", "\tx", "long\t" + "y" * 500]
+        (self.work / "pairs.tsv").write_text("\n".join(lines), encoding="utf-8")
+        counts = self.good_json("data", "clean", "pairs.tsv", "--output", "clean.tsv", "--json")
+        self.assertEqual(counts, {"kept": 1, "empty": 1, "too_long": 1, "ratio": 0, "duplicates": 1})
+        self.assertEqual((self.work / "clean.tsv").read_text(encoding="utf-8"), "a b\tc d\n")
+        text = self.good("data", "clean", "pairs.tsv", "--output", "clean.tsv", "--max-characters", 600, "--max-ratio",
+                         1000)
+        self.assertIn("kept 2 pairs", text)
+
+    def test_bad(self):
+        self.bad(2, "FILE is required", "data", "split", "--output", "x")
+        self.bad(2, "--output is required", "data", "clean", "pairs.tsv")
+        self.bad(2, "--modulus", "data", "split", "pairs.tsv", "--output", "x", "--modulus", 1)
+        self.bad(1, "pairs.tsv: no such file", "data", "split", "pairs.tsv", "--output", "x")
+        (self.work / "pairs.tsv").write_text("one\teins\ntwo\n", encoding="utf-8")
+        self.bad(1, "pairs.tsv: line 2: has no tab", "data", "clean", "pairs.tsv", "--output", "clean.tsv")
+        (self.work / "pairs.tsv").write_bytes(b"one\t\xff\n")
+        self.bad(1, "line 1: is not UTF-8", "data", "clean", "pairs.tsv", "--output", "clean.tsv")
+        (self.work / "pairs.zip").write_bytes(b"no archive")
+        self.bad(1, "pairs.zip: cannot be opened as a zip archive", "data", "clean", "pairs.zip", "--output", "c.tsv")
+        self.assertFalse((self.work / "clean.tsv").exists())
+
+
+class Train(ProgramTest):
+    """headway train"""
+
+    def setUp(self):
+        super().setUp()
+        write_pairs(self.work / "pairs.tsv", 300)
+        self.arguments = ["--data", "pairs.tsv", *SMALL, "--max-steps", 200, "--validate-every", 80,
+                          "--checkpoint-every", 50]
+
+    def test_config_and_flags(self):
+        config = self.good_json("train", *self.arguments, "--output", "model", "--print-config")
+        self.assertEqual((config["d_model"], config["max_steps"]), (32, 200))
+        config["max_steps"] = 1000
+        (self.work / "run.json").write_text(json.dumps(config), encoding="utf-8")
+        result = self.good_json("train", "--config", "run.json", "--max_steps=20", "--quiet", "--json")
+        self.assertTrue(result["finished"])
+        self.assertEqual(result["last_step"], 20)
+        for name in ("config.json", "model.safetensors", "vocab.json", "source.spm", "README.md"):
+            self.assertTrue((self.work / "model" / name).exists(), name)
+
+    def weights(self, name):
+        return (self.work / name / "model.safetensors").read_bytes()
+
+    def test_interrupted_and_resumed(self):
+        self.good("train", *self.arguments, "--output", "whole", "--quiet")
+        command = [program_test.program, "train", *map(str, self.arguments), "--output", "parts"]
+        process = subprocess.Popen(command, cwd=self.work, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        log = pathlib.Path(self.work / "parts/training/training.jsonl")
+        deadline = time.monotonic() + 100
+        while time.monotonic() < deadline and (not log.exists() or log.stat().st_size == 0) and process.poll() is None:
+            time.sleep(0.002)
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=100)
+        self.assertEqual(process.returncode, 0, errors)
+        self.assertIn("stopped after step", output)
+        self.assertFalse((self.work / "parts/model.safetensors").exists())
+        self.bad(1, "parts", "train", *self.arguments, "--output", "parts", "--quiet")
+        self.good("train", *self.arguments, "--output", "parts", "--resume", "--quiet")
+        self.assertEqual(self.weights("parts"), self.weights("whole"))
+
+    def test_bad(self):
+        self.bad(1, "data", "train", "--output", "model")
+        self.bad(1, "none.tsv", "train", "--data", "none.tsv", "--output", "model")
+        self.bad(1, "none.json", "train", "--config", "none.json")
+        (self.work / "run.json").write_text('{"epoch": 3}', encoding="utf-8")
+        self.bad(1, "epochs", "train", "--config", "run.json")
+        (self.work / "run.json").write_text("{", encoding="utf-8")
+        self.bad(1, "run.json", "train", "--config", "run.json")
+        self.bad(1, "heads", "train", "--data", "pairs.tsv", "--heads", 7)
+        self.bad(1, "epochs", "train", "--data", "pairs.tsv", "--epochs", "many")
+        self.bad(2, "--epoch", "train", "--epoch", 3)
+
+
+if __name__ == "__main__":
+    unittest.main()

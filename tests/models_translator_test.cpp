@@ -1,0 +1,233 @@
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "headway/autograd.h"
+#include "headway/random.h"
+#include "headway/tokenizer.h"
+#include "headway/translator.h"
+#include "models/languages.h"
+#include "models/sentences.h"
+#include "support/files.h"
+#include "support/message_of.h"
+
+namespace {
+
+using headway::internal::find_language;
+using headway::internal::guess_language;
+using headway::internal::split_lines;
+using headway::internal::split_sentences;
+using headway::internal::split_to_fit;
+using headway_test::contains;
+using headway_test::message_of;
+using Strings = std::vector<std::string>;
+
+Strings strings(const std::vector<std::string_view>& parts) { return {parts.begin(), parts.end()}; }
+
+headway::TranslateOptions into(const std::string& language, std::int64_t max_length, std::int64_t beam = 1,
+                               std::int64_t num_best = 1) {
+  headway::TranslateOptions options;
+  options.search = {.beam = beam, .num_best = num_best, .max_length = max_length};
+  options.to = language;
+  return options;
+}
+
+// ---- languages ----
+
+TEST(Languages, HaveManyNames) {
+  const Strings codes = {"deu", "eng"};
+  for (const char* name : {"de", "deu", "DE", "ger", "German", "deutsch", "de-AT"}) {
+    EXPECT_EQ(find_language(name, codes), "deu") << name;
+  }
+  EXPECT_EQ(find_language("english", codes), "eng");
+  EXPECT_EQ(find_language("fr", codes), std::nullopt);
+  EXPECT_EQ(find_language("", codes), std::nullopt);
+  EXPECT_EQ(find_language("zh", {"cmn_Hans", "eng"}), "cmn_Hans");
+  EXPECT_EQ(find_language("xyz", {"xyz"}), "xyz");  // a code that no table has
+}
+
+TEST(Languages, AreGuessedByTheirCommonWords) {
+  EXPECT_EQ(guess_language("The animal did not cross the street.", "deu", "eng"), "eng");
+  EXPECT_EQ(guess_language("Das Tier hat die Straße nicht überquert.", "deu", "eng"), "deu");
+  EXPECT_EQ(guess_language("Müde", "deu", "eng"), "deu");
+  EXPECT_EQ(guess_language("I'm tired.", "eng", "deu"), "eng");
+  EXPECT_EQ(guess_language("Tom", "deu", "eng"), std::nullopt);
+  EXPECT_EQ(guess_language("was", "deu", "eng"), std::nullopt);  // a word of both
+  EXPECT_EQ(guess_language("The cat", "xyz", "eng"), std::nullopt);
+}
+
+// ---- sentences ----
+
+TEST(Sentences, LinesKeepTheirOrderAndEmptyOnes) {
+  EXPECT_EQ(strings(split_lines("a\r\n\nb\n")), (Strings{"a", "", "b", ""}));
+  EXPECT_EQ(strings(split_lines("")), Strings{""});
+}
+
+TEST(Sentences, EndWhereAReaderWouldSay) {
+  EXPECT_EQ(strings(split_sentences("One. Two!  Three? Four")), (Strings{"One.", "Two!", "Three?", "Four"}));
+  EXPECT_EQ(strings(split_sentences("He said: \"Go.\" Then he went...")),
+            (Strings{"He said: \"Go.\"", "Then he went..."}));
+  EXPECT_EQ(strings(split_sentences("Dr. Smith met J. Doe on 3. Mai. Gut.")),
+            (Strings{"Dr. Smith met J. Doe on 3. Mai.", "Gut."}));
+  EXPECT_EQ(strings(split_sentences("e.g. this, i.e. 3.14 of it.")), (Strings{"e.g. this, i.e. 3.14 of it."}));
+  EXPECT_EQ(strings(split_sentences("It is I. You know.")), (Strings{"It is I.", "You know."}));
+  EXPECT_EQ(strings(split_sentences("你好。再见！")), (Strings{"你好。", "再见！"}));
+  EXPECT_EQ(strings(split_sentences("  ")), Strings{});
+  EXPECT_EQ(strings(split_sentences("Bad\xff. Yes.")), (Strings{"Bad\xff.", "Yes."}));
+}
+
+TEST(Sentences, AreCutBetweenWordsToFit) {
+  const auto at_most_ten = [](std::string_view part) { return part.size() <= 10; };
+  EXPECT_EQ(strings(split_to_fit("one two three four five", at_most_ten)), (Strings{"one two", "three four", "five"}));
+  EXPECT_EQ(strings(split_to_fit("one two, three", at_most_ten)), (Strings{"one two,", "three"}));
+  EXPECT_EQ(strings(split_to_fit("abcdefghijklmnopqrstuvwxyz", at_most_ten)),
+            (Strings{"abcdefghij", "klmnopqrst", "uvwxyz"}));
+  EXPECT_EQ(strings(split_to_fit("ääääääää", at_most_ten)), (Strings{"äääää", "äää"}));
+  EXPECT_EQ(strings(split_to_fit("", at_most_ten)), Strings{});
+  std::string long_text;
+  for (int i = 0; i < 3000; ++i) long_text += "word ";
+  const auto always = [](std::string_view) { return true; };
+  EXPECT_EQ(split_to_fit(long_text, always).size(), 4U);  // 15,000 characters
+  const auto never = [](std::string_view) { return false; };
+  EXPECT_EQ(strings(split_to_fit("abc", never)), (Strings{"a", "b", "c"}));  // comes to an end
+}
+
+// ---- translating, by a model that knows nothing ----
+
+class TranslatorTest : public testing::Test {
+ protected:
+  static headway::SentencePieces pieces() {
+    const headway_test::TemporaryDirectory directory;
+    Strings lines;
+    for (int i = 0; i < 200; ++i) {
+      lines.push_back("word" + std::to_string(i % 17) + " and another one " + std::string(1 + i % 5, 'x') + " here.");
+      lines.push_back(std::string("every letter of abcdefghijklmnopqrstuvwxyz comes ") + std::to_string(i * 37));
+    }
+    return headway::SentencePieces::train(lines, directory / "pieces.spm", {.vocab_size = 310});
+  }
+
+  static headway::Translator make(const Strings& languages) {
+    headway::TranslationTokenizer tokenizer(pieces(), languages);
+    headway::set_random_seed(5);
+    headway::TranslationModel model({.vocab_size = tokenizer.size(),
+                                     .d_model = 16,
+                                     .encoder_layers = 1,
+                                     .decoder_layers = 1,
+                                     .encoder_attention_heads = 2,
+                                     .decoder_attention_heads = 2,
+                                     .encoder_ffn_dim = 16,
+                                     .decoder_ffn_dim = 16,
+                                     .max_position_embeddings = 64,
+                                     .eos_token_id = tokenizer.eos_id(),
+                                     .pad_token_id = tokenizer.pad_id(),
+                                     .decoder_start_token_id = tokenizer.pad_id()});
+    model.eval();
+    return headway::Translator(model, tokenizer);
+  }
+
+  static const headway::Translator& translator() {
+    static const headway::Translator both = make({"deu", "eng"});
+    return both;
+  }
+};
+
+TEST_F(TranslatorTest, KeepsTheOrder) {
+  const Strings texts = {"word1 and another one x here.", "", "xx", "  \t", "word3 and another"};
+  const auto all = translator().translate(texts, into("de", 8));
+  ASSERT_EQ(all.size(), 5U);
+  for (const std::size_t i : {0U, 2U, 4U}) {
+    const auto alone = translator().translate({texts[i]}, into("German", 8));
+    EXPECT_EQ(all[i].text, alone[0].text) << i;
+    EXPECT_EQ(all[i].to, "deu");
+  }
+  EXPECT_EQ(all[1].text, "");
+  EXPECT_EQ(all[1].note, "the text is empty");
+  EXPECT_EQ(all[3].text, "");
+  EXPECT_EQ(all[3].note, "the text is blank");
+  EXPECT_TRUE(translator().translate({}).empty());
+}
+
+TEST_F(TranslatorTest, GivesAsManyAsAskedFor) {
+  const auto found = translator().translate({"word1 and another"}, into("en", 8, 3, 3));
+  ASSERT_EQ(found[0].best.size(), 3U);
+  ASSERT_EQ(found[0].scores.size(), 3U);
+  EXPECT_EQ(found[0].best[0], found[0].text);
+  EXPECT_GE(found[0].scores[0], found[0].scores[2]);
+}
+
+TEST_F(TranslatorTest, ChoosesTheLanguage) {
+  const headway::TranslateOptions options = into("", 4);
+  const auto found =
+      translator().translate({"the cat is here", "das ist nicht hier", ">>eng<< the cat", "word"}, options);
+  EXPECT_EQ(found[0].to, "deu");
+  EXPECT_EQ(found[1].to, "eng");
+  EXPECT_EQ(found[2].to, "eng");
+  EXPECT_TRUE(found[3].to == "deu" || found[3].to == "eng");  // by the model's score
+  EXPECT_EQ(translator().language_code("German"), "deu");
+  EXPECT_EQ(message_of([&] { (void)translator().language_code("fr"); }),
+            "Translator: language \"fr\" is not there, expected one of deu, eng");
+  const headway::Translator one = make({});
+  EXPECT_EQ(one.translate({"word"}, options)[0].to, "");
+  EXPECT_PRED2(contains, message_of([&] { (void)one.language_code("de"); }), "one target language and no codes");
+  const headway::Translator three = make({"deu", "eng", "fra"});
+  EXPECT_EQ(message_of([&] { (void)three.translate({"word"}, options); }),
+            "Translator: the model has the target languages deu, eng, fra, and none was chosen");
+}
+
+TEST_F(TranslatorTest, CutsLongTexts) {
+  std::string text;
+  for (int i = 0; i < 30; ++i) text += "Word1 and another one x here. ";
+  const auto cut = translator().translate({text}, into("de", 4));
+  EXPECT_PRED2(contains, cut[0].note, "the text was translated in 30 parts");
+  std::string endless;
+  for (int i = 0; i < 200; ++i) endless += "word1 and ";
+  const auto parts = translator().translate({endless}, into("de", 4));
+  EXPECT_PRED2(contains, parts[0].note, "parts");
+  const auto lines = translator().translate({"word1\n\nword2"}, into("de", 4));
+  const std::string first = translator().translate({"word1"}, into("de", 4))[0].text;
+  EXPECT_EQ(lines[0].text.substr(0, first.size() + 2), first + "\n\n");
+}
+
+TEST_F(TranslatorTest, TellsWhatIsRemarkable) {
+  const auto found = translator().translate({"word \xff here", "word 😀 here", "другой"}, into("de", 4));
+  EXPECT_PRED2(contains, found[0].note, "not UTF-8");
+  EXPECT_PRED2(contains, found[1].note, "1 character is unknown to the model");
+  EXPECT_PRED2(contains, found[2].note, "6 characters are unknown to the model");
+  EXPECT_PRED2(contains, found[2].note, "did not come to its end");
+}
+
+TEST_F(TranslatorTest, StreamsTheTextSoFar) {
+  Strings told;
+  headway::TranslateOptions options = into("de", 6);
+  options.search.on_token = [&](std::int64_t, const std::string& text) { told.push_back(text); };
+  const auto found = translator().translate({"word1 and\nword2"}, options);
+  ASSERT_FALSE(told.empty());
+  EXPECT_EQ(told.back(), found[0].text);
+  EXPECT_EQ(message_of([&] {
+              (void)translator().translate({"a", "b"}, options);
+            }),
+            "Translator: on_token is given for 2 texts, expected one");
+}
+
+TEST_F(TranslatorTest, SeesChangesOfTheModel) {
+  const headway::Translator changed = make({"deu", "eng"});
+  const headway::TranslateOptions options = into("de", 6);
+  (void)changed.translate({"word1"}, options);
+  const headway::NoGradGuard guard;
+  changed.model().state_dict().at("final_logits_bias").slice(1, 0, 1).fill(1e6);  // </s> at once
+  EXPECT_EQ(changed.translate({"word1"}, options)[0].text, "");
+}
+
+TEST_F(TranslatorTest, ComesFromADirectory) {
+  const headway_test::TemporaryDirectory directory;
+  translator().model().save(directory.path());
+  translator().tokenizer().save(directory.path());
+  const headway::Translator loaded(directory.path());
+  const headway::TranslateOptions options = into("en", 6, 2);
+  EXPECT_EQ(loaded.translate({"word1 and"}, options)[0].text, translator().translate({"word1 and"}, options)[0].text);
+  const headway::TranslationTokenizer other(pieces(), {"deu"});
+  EXPECT_PRED2(contains, message_of([&] { headway::Translator(loaded.model(), other); }), "the model's vocab_size is");
+}
+
+}  // namespace

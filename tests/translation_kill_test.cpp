@@ -1,0 +1,119 @@
+// Kills the training of a translator at random moments, as kill -9 does, and goes on until it ends with the bits of a
+// run that never stopped.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <random>
+#include <thread>
+
+#include "headway/safetensors.h"
+#include "headway/translation_training.h"
+#include "support/files.h"
+#include "support/made_up_language.h"
+
+namespace {
+
+using headway::TranslationTrainingConfig;
+using headway_test::read_bytes;
+using headway_test::TemporaryDirectory;
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+namespace fs = std::filesystem;
+
+constexpr Seconds kLong(300);
+
+// Starts the run in a process of its own. This process has no threads before, so a plain fork does.
+pid_t start(const TranslationTrainingConfig& config) {
+  const pid_t child = ::fork();
+  if (child != 0) return child;
+  try {
+    headway::train_translation(config, {.resume = true});
+    ::_exit(0);
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << std::endl;
+    ::_exit(1);
+  }
+}
+
+// Waits for the process to end by itself for so long, then kills it. True when it ended.
+bool ends_within(pid_t child, Seconds time) {
+  const Clock::time_point moment = Clock::now() + std::chrono::duration_cast<Clock::duration>(time);
+  int status = 0;
+  while (Clock::now() < moment) {
+    if (::waitpid(child, &status, WNOHANG) == child) {
+      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+      return true;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  ::kill(child, SIGKILL);
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  if (!WIFEXITED(status)) return false;
+  EXPECT_EQ(WEXITSTATUS(status), 0);  // it ended just before the signal came
+  return true;
+}
+
+std::string last_checkpoint(const TranslationTrainingConfig& config) {
+  char name[64];
+  std::snprintf(name, sizeof(name), "training/step-%08lld.safetensors", static_cast<long long>(config.max_steps));
+  return name;
+}
+
+void expect_same_files(const TranslationTrainingConfig& config, const fs::path& whole) {
+  for (const char* name : {"model.safetensors", "config.json", "vocab.json", "source.spm", "README.md",
+                           "training/validation.jsonl", "training/plot.html"}) {
+    EXPECT_TRUE(read_bytes(config.output / name) == read_bytes(whole / name)) << name;
+  }
+  // The notes of a checkpoint name the output directory; its tensors are to be the same.
+  const auto one = headway::SafeTensors::open(config.output / last_checkpoint(config));
+  const auto two = headway::SafeTensors::open(whole / last_checkpoint(config));
+  ASSERT_EQ(one.names(), two.names());
+  for (const std::string& name : one.names()) {
+    EXPECT_EQ(one.get(name).to_vector(), two.get(name).to_vector()) << name;
+  }
+}
+
+// Runs are killed again and again until one ends; it is compared with `whole`, and the next one starts from nothing.
+TEST(TranslationKill, EndsWithTheSameFiles) {
+  const bool reduced = std::getenv("HEADWAY_TEST_REDUCED") != nullptr;
+  const TemporaryDirectory directory;
+  headway_test::write_made_up_pairs(directory / "pairs.tsv", 400);
+  TranslationTrainingConfig config = headway_test::small_run(directory);
+  config.max_steps = reduced ? 20 : 80;
+  config.average_last = 0.5;
+  config.patience = 50;
+  config.output = directory / "whole";
+  const Clock::time_point begin = Clock::now();
+  ASSERT_TRUE(ends_within(start(config), kLong));
+  const double duration = Seconds(Clock::now() - begin).count();
+  const fs::path whole = config.output;
+
+  const char* given = std::getenv("HEADWAY_TEST_SEED");
+  const unsigned seed = given ? static_cast<unsigned>(std::atoi(given)) : std::random_device()();
+  std::cout << "seed " << seed << " (HEADWAY_TEST_SEED), an uninterrupted run takes " << duration << " s\n";
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<double> moment(0.0, 0.5 * duration);
+  const int kills = reduced ? 3 : 12;
+  int killed = 0, ended = 0, starts = 0;
+  for (bool fresh = true; killed < kills || !fresh;) {
+    config.output = directory / ("run" + std::to_string(ended));
+    ASSERT_LT(++starts, 100 * kills);
+    fresh = ends_within(start(config), killed < kills ? Seconds(moment(random)) : kLong);
+    ASSERT_FALSE(HasFailure()) << "after " << killed << " kills";
+    if (!fresh) {
+      ++killed;
+      continue;
+    }
+    ++ended;
+    expect_same_files(config, whole);
+  }
+  std::cout << killed << " kills, " << ended << " runs ended\n";
+}
+
+}  // namespace

@@ -1,0 +1,272 @@
+// A translator of a made-up language, from the pairs to the model directory.
+#include "headway/translation_training.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <sstream>
+
+#include "headway/threads.h"
+#include "headway/training.h"
+#include "headway/translator.h"
+#include "support/files.h"
+#include "support/made_up_language.h"
+#include "support/message_of.h"
+#include "translation/trained_weights.h"
+
+namespace {
+
+using headway::train_translation;
+using headway::TranslationTrainingConfig;
+using headway::TranslationTrainingReport;
+using headway_test::contains;
+using headway_test::message_of;
+using headway_test::read_bytes;
+using headway_test::small_run;
+using headway_test::TemporaryDirectory;
+using headway_test::write_bytes;
+using headway_test::write_made_up_pairs;
+namespace fs = std::filesystem;
+
+// Sanitizers make every step slow.
+const bool kReduced = std::getenv("HEADWAY_TEST_REDUCED") != nullptr;
+
+// All files of a model directory, without those of the training.
+std::map<std::string, std::string> model_files(const fs::path& directory) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    if (entry.is_regular_file()) files[entry.path().filename().string()] = read_bytes(entry.path());
+  }
+  return files;
+}
+
+// The run's model files with the fields that name its directory left out.
+std::map<std::string, std::string> comparable(const fs::path& directory) {
+  auto files = model_files(directory);
+  EXPECT_EQ(files.erase("training_config.json"), 1U);
+  return files;
+}
+
+// Runs until `steps` steps were taken, then asks to stop.
+TranslationTrainingReport stopped_after(const TranslationTrainingConfig& config, int steps, bool resume = false) {
+  int taken = 0;
+  // It is asked once before the first step.
+  return train_translation(config, {.resume = resume, .should_stop = [&taken, steps] { return taken++ == steps; }});
+}
+
+std::size_t line_count(const std::string& text) {
+  return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+TEST(TranslationTraining, LearnsAMadeUpLanguage) {
+  const TemporaryDirectory directory;
+  write_made_up_pairs(directory / "pairs.tsv", 3000);
+  TranslationTrainingConfig config = small_run(directory);
+  config.vocab_size = 380;
+  config.d_model = 64;
+  config.learning_rate = 3e-3;
+  config.max_steps = kReduced ? 40 : 500;
+  config.validate_every = config.max_steps / 2;
+  config.weights = "float16";
+  config.data_source = "made up by a test";
+  std::ostringstream progress;
+  const TranslationTrainingReport report = train_translation(config, {.progress = &progress});
+  SCOPED_TRACE(progress.str());
+  EXPECT_TRUE(report.finished);
+  EXPECT_EQ(report.training.last_step, config.max_steps);
+  ASSERT_EQ(report.validations.size(), 2U);
+  EXPECT_GT(report.validations.back().bleu, kReduced ? -1.0 : 90.0);
+  ASSERT_EQ(report.validations.back().directions.size(), 2U);
+  EXPECT_PRED2(contains, progress.str(), "step " + std::to_string(config.max_steps) + ": validation loss");
+
+  const fs::path training = config.output / "training";
+  EXPECT_EQ(line_count(read_bytes(training / "training.jsonl")), static_cast<std::size_t>(config.max_steps));
+  EXPECT_EQ(line_count(read_bytes(training / "validation.jsonl")), 2U);
+  EXPECT_PRED2(contains, read_bytes(training / "plot.html"), "</html>");
+  EXPECT_PRED2(contains, read_bytes(config.output / "README.md"), "made up by a test");
+  EXPECT_EQ(TranslationTrainingConfig::load(config.output / "training_config.json").to_json(), config.to_json());
+
+  const headway::Translator translator(config.output);
+  const headway::Tensor embedding = translator.model().state_dict().at("shared.weight");
+  const std::vector<double> pad = embedding.select(0, translator.tokenizer().pad_id()).to_vector();
+  EXPECT_EQ(std::count(pad.begin(), pad.end(), 0.0), std::ssize(pad)) << "the row of <pad> is not zero";
+  if (kReduced) return;
+  headway::TranslateOptions options;
+  const headway_test::MadeUpPair pair = headway_test::made_up_pair(123456);
+  options.to = "deu";
+  EXPECT_EQ(translator.translate({pair.source}, options)[0].text, pair.target);
+  options.to = "eng";
+  EXPECT_EQ(translator.translate({pair.target}, options)[0].text, pair.source);
+}
+
+TEST(TranslationTraining, TheSameSeedGivesTheSameBitsOnAnyNumberOfThreads) {
+  const TemporaryDirectory directory;
+  write_made_up_pairs(directory / "pairs.tsv", 400);
+  std::vector<std::map<std::string, std::string>> results;
+  const int before = headway::num_threads();
+  for (const int threads : {1, 2, 3}) {
+    headway::set_num_threads(threads);
+    TranslationTrainingConfig config = small_run(directory);
+    config.output = directory / ("model" + std::to_string(threads));
+    train_translation(config);
+    results.push_back(comparable(config.output));
+  }
+  headway::set_num_threads(before);
+  EXPECT_EQ(results[0].size(), 8U);
+  EXPECT_TRUE(results[0] == results[1]);
+  EXPECT_TRUE(results[0] == results[2]);
+
+  TranslationTrainingConfig other = small_run(directory);
+  other.seed = 2;
+  train_translation(other);
+  EXPECT_NE(comparable(other.output).at("model.safetensors"), results[0].at("model.safetensors"));
+}
+
+TEST(TranslationTraining, AStoppedRunGoesOnToTheSameBits) {
+  const TemporaryDirectory directory;
+  write_made_up_pairs(directory / "pairs.tsv", 400);
+  for (const std::int64_t patience : {0, 2}) {
+    TranslationTrainingConfig config = small_run(directory);
+    config.patience = patience;
+    config.output = directory / ("whole" + std::to_string(patience));
+    const TranslationTrainingReport whole = train_translation(config);
+    EXPECT_TRUE(whole.finished);
+    const fs::path whole_output = config.output;
+
+    config.output = directory / ("parts" + std::to_string(patience));
+    TranslationTrainingReport report = stopped_after(config, 5);
+    EXPECT_FALSE(report.finished);
+    EXPECT_TRUE(report.training.stopped);
+    EXPECT_EQ(report.training.last_step, 5);
+    EXPECT_FALSE(fs::exists(config.output / "model.safetensors"));
+    report = stopped_after(config, 13, true);
+    EXPECT_FALSE(report.finished);
+    report = train_translation(config, {.resume = true});
+    EXPECT_TRUE(report.finished);
+    EXPECT_EQ(report.validations.size(), whole.validations.size());
+    EXPECT_TRUE(comparable(config.output) == comparable(whole_output));
+    EXPECT_EQ(read_bytes(config.output / "training/validation.jsonl"),
+              read_bytes(whole_output / "training/validation.jsonl"));
+    EXPECT_EQ(read_bytes(config.output / "training/plot.html"), read_bytes(whole_output / "training/plot.html"));
+
+    // A run that has ended only writes its model once more.
+    fs::remove(config.output / "model.safetensors");
+    EXPECT_TRUE(train_translation(config, {.resume = true}).finished);
+    EXPECT_TRUE(comparable(config.output) == comparable(whole_output));
+  }
+}
+
+TEST(TranslationTraining, StopsEarlyWithTheBestWeights) {
+  const TemporaryDirectory directory;
+  write_made_up_pairs(directory / "pairs.tsv", 400);
+  TranslationTrainingConfig config = small_run(directory);
+  config.learning_rate = 0.0;  // nothing gets better
+  config.validate_every = 3;
+  config.patience = 2;
+  const TranslationTrainingReport report = train_translation(config);
+  EXPECT_TRUE(report.finished);
+  EXPECT_EQ(report.training.last_step, 9);
+  EXPECT_EQ(report.validations.size(), 3U);
+  EXPECT_PRED2(contains, read_bytes(config.output / "README.md"), "those of step 3");
+  EXPECT_TRUE(fs::exists(config.output / "model.safetensors"));
+  const auto files = comparable(config.output);
+  const TranslationTrainingReport again = train_translation(config, {.resume = true});
+  EXPECT_TRUE(again.finished);
+  EXPECT_EQ(again.training.last_step, 9);
+  EXPECT_TRUE(comparable(config.output) == files);
+}
+
+TEST(TranslationTraining, WhatCannotGoOnIsNamed) {
+  const TemporaryDirectory directory;
+  write_made_up_pairs(directory / "pairs.tsv", 400);
+  const TranslationTrainingConfig config = small_run(directory);
+  stopped_after(config, 3);
+  const auto error = [](const TranslationTrainingConfig& changed, bool resume = true) {
+    return message_of([&] { train_translation(changed, {.resume = resume}); });
+  };
+  const std::string checkpoint = read_bytes(config.output / "training/step-00000003.safetensors");
+  EXPECT_PRED2(contains, error(config, false), "holds the checkpoint of step 3 of another run");
+
+  TranslationTrainingConfig changed = config;
+  changed.d_model = 64;
+  EXPECT_PRED2(contains, error(changed), "d_model is 64, and the checkpoints in");
+  changed = config;
+  changed.seed = 5;
+  EXPECT_PRED2(contains, error(changed), "seed is 5, and the checkpoints in");
+  changed = config;
+  changed.average_last = 0.0;
+  EXPECT_PRED2(contains, error(changed), "average_last is 0");
+  changed = config;
+  changed.patience = 1;
+  EXPECT_PRED2(contains, error(changed), "patience is 1");
+
+  const std::string pairs = read_bytes(directory / "pairs.tsv");
+  write_bytes(directory / "pairs.tsv", pairs + "new\tneu\n");
+  EXPECT_PRED2(contains, error(config), "pairs.tsv has changed since the checkpoint of step 3");
+  fs::remove(directory / "pairs.tsv");
+  EXPECT_PRED2(contains, error(config), "pairs.tsv");
+
+  EXPECT_EQ(read_bytes(config.output / "training/step-00000003.safetensors"), checkpoint);
+  write_bytes(directory / "pairs.tsv", pairs);
+  EXPECT_TRUE(train_translation(config, {.resume = true}).finished);
+}
+
+TEST(TranslationTraining, BadDataAndPlacesAreNamed) {
+  const TemporaryDirectory directory;
+  TranslationTrainingConfig config = small_run(directory);
+  const auto error = [&config] { return message_of([&] { train_translation(config); }); };
+  EXPECT_PRED2(contains, error(), "pairs.tsv");
+  config.data = "";
+  EXPECT_PRED2(contains, error(), "data is empty");
+  config.heads = 5;
+  EXPECT_PRED2(contains, error(), "heads is 5");
+  config = small_run(directory);
+  write_bytes(directory / "file", "x");
+  config.output = directory / "file";
+  EXPECT_PRED2(contains, error(), "file: the directory cannot be made");
+  config = small_run(directory);
+  write_bytes(directory / "pairs.tsv", "\t\n");
+  EXPECT_PRED2(contains, error(), "none for training");
+}
+
+TEST(TranslationTraining, OneDirectionHasNoCodes) {
+  const TemporaryDirectory directory;
+  write_made_up_pairs(directory / "pairs.tsv", 400);
+  TranslationTrainingConfig config = small_run(directory);
+  config.both_directions = false;
+  config.pieces = "bpe";
+  config.average_last = 0.0;
+  config.accumulate = 2;
+  const TranslationTrainingReport report = train_translation(config);
+  EXPECT_TRUE(report.finished);
+  EXPECT_EQ(report.validations.back().directions.size(), 1U);
+  EXPECT_TRUE(headway::TranslationTokenizer::load(config.output).languages().empty());
+}
+
+TEST(TranslationTraining, TheMeanOfWeights) {
+  headway::TranslationModelOptions options;
+  options.vocab_size = 10;
+  options.d_model = 4;
+  options.encoder_attention_heads = options.decoder_attention_heads = 2;
+  options.encoder_layers = options.decoder_layers = 1;
+  options.encoder_ffn_dim = options.decoder_ffn_dim = 8;
+  options.pad_token_id = options.decoder_start_token_id = 9;
+  const headway::TranslationModel model(options);
+  const headway::internal::WeightCopy mean(model);
+  headway::Tensor weight = model.named_parameters()[0].tensor.detach();
+  const std::string name = model.named_parameters()[0].name;
+  for (int count = 1; count <= 4; ++count) {
+    weight.fill(count * count);
+    mean.add_to_mean(model, count);
+  }
+  for (const double value : mean.state_dict().at(name).to_vector()) EXPECT_NEAR(value, 7.5, 1e-5);
+  {
+    const headway::internal::SwappedWeights swapped(model, mean);
+    EXPECT_NEAR(weight.to_vector()[0], 7.5, 1e-5);
+  }
+  EXPECT_EQ(weight.to_vector()[0], 16.0);
+}
+
+}  // namespace
