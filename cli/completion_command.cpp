@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "command_tree.h"
+#include "text_io.h"
 
 namespace cli {
 namespace {
@@ -15,12 +16,6 @@ std::string quoted(const std::string& text) {
   std::string result = "'";
   for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return result + "'";
-}
-
-std::string joined(const std::vector<std::string>& words, const std::string& separator) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : separator) + word;
-  return text;
 }
 
 // Names of the commands under one.

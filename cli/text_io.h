@@ -46,6 +46,9 @@ std::string json_number(double value);
 // A number with so many digits behind the point.
 std::string fixed(double value, int digits);
 
+// The words with the separator between them.
+std::string joined(const std::vector<std::string>& words, const std::string& separator);
+
 // The text on one line: line ends become spaces.
 std::string one_line(std::string text);
 
