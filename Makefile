@@ -55,12 +55,12 @@ test-arm: deps-arm  ## Cross-build for 64-bit ARM and run a reduced set of tests
 	@cmake --build --preset arm64 -j $(JOBS)
 	@ctest --preset arm64 -j $(JOBS)
 
-conformance: deps  ## Compare every module with PyTorch, live and both ways, and run the node tests of ONNX
+conformance: deps  ## Compare with PyTorch, Transformers, CTranslate2 and sacreBLEU; run the node tests of ONNX
 	@tools/install_packages.sh python3-venv python3-dev
 	@JOBS=$(JOBS) tools/run_conformance.sh
 
-bench: deps  ## Measure Headway beside PyTorch; writes docs/benchmark.json and docs/benchmark.svg
-	@tools/install_packages.sh python3-venv
+bench: deps  ## Measure Headway beside PyTorch and others; writes docs/benchmark*.json, their tables and a chart
+	@tools/install_packages.sh python3-venv python3-dev
 	@JOBS=$(JOBS) bench/run.sh
 
 install: build  ## Install into PREFIX (default /usr/local)

