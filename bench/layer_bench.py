@@ -2,7 +2,6 @@
 """Headway's layers and models beside PyTorch's in one process: the same weights and inputs, the same threads, steps
 that take turns. Python drives both, as it drives PyTorch for its users."""
 
-import argparse
 import dataclasses
 import datetime
 import gc
@@ -17,6 +16,7 @@ import sys
 import time
 
 from layer_sides import Case, HeadwayLibrary, HeadwaySide, TorchSide, disagreement, random_inputs
+from row_flags import Pace, flags_of, row_parser
 
 LAYER = dict(model="layer 512/8", layers=0, width=512, heads=8, feed_forward=0, batch=8, length=512)
 BASE = dict(model="Transformer 512/8, 6 + 6", layers=6, width=512, heads=8, feed_forward=2048, batch=16, length=64)
@@ -301,27 +301,14 @@ def cpu_name():
 
 
 def parse_flags():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = row_parser(__doc__, Pace(8.0, 7), quick=Pace(1.0, 2))
     parser.add_argument("--library", required=True, help="liblayer_steps.so")
-    parser.add_argument("--filter", default="", metavar="WORDS", help="only rows whose name has every word")
-    parser.add_argument("--threads", default="both", choices=["1", "all", "both"])
-    parser.add_argument("--seconds-per-row", type=float, default=8.0)
-    parser.add_argument("--min-rounds", type=int, default=7)
-    parser.add_argument("--quick", action="store_true", help="one second per row, two rounds at least, no memory")
-    parser.add_argument("--no-memory", action="store_true", help="do not measure the peak memory")
-    parser.add_argument(
-        "--processor-time",
-        action="store_true",
-        help="time the processor instead of the wall: for one thread while others use the machine",
-    )
-    parser.add_argument("--json", metavar="PATH", help="write the results there")
-    parser.add_argument("--list", action="store_true", help="print the names of the rows")
+    parser.add_argument("--no-memory", action="store_true", help="do not measure the peak memory, as with --quick")
     parser.add_argument("--memory-of", metavar="NAME", help="print the peak memory of one row and one side")
     parser.add_argument("--side", choices=["Headway", "PyTorch"])
     parser.add_argument("--memory-threads", type=int, default=1)
-    flags = parser.parse_args()
-    if flags.quick:
-        flags.seconds_per_row, flags.min_rounds, flags.no_memory = 1.0, 2, True
+    flags = flags_of(parser)
+    flags.no_memory |= flags.quick
     return flags
 
 

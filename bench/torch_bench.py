@@ -4,7 +4,6 @@
 Tiny shapes show what a call costs, so their difference is given in microseconds; large shapes show the ratio. Large
 inference rows of scaled_dot_product_attention have JAX and ONNX Runtime as further sides, where they are installed."""
 
-import argparse
 import copy
 import dataclasses
 import datetime
@@ -26,6 +25,7 @@ import headway
 import headway.torch as ht
 import peers
 from layer_bench import DOUBTFUL_LOAD, OtherLoad, cpu_name, quantile, round_number, wait_until_quiet
+from row_flags import Pace, flags_of, row_parser, thread_counts
 
 OVERHEAD_GOAL = 12.0  # microseconds above PyTorch's call at tiny shapes
 TOLERANCE = 1e-4
@@ -271,26 +271,6 @@ def print_result(result, peer_names):
     print(line.rstrip(), flush=True)
 
 
-def parse_flags():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--filter", default="", metavar="WORDS", help="only rows whose name has every word")
-    parser.add_argument("--threads", default="both", choices=["1", "all", "both"])
-    parser.add_argument("--seconds-per-row", type=float, default=4.0)
-    parser.add_argument("--min-rounds", type=int, default=7)
-    parser.add_argument("--quick", action="store_true", help="half a second per row, three rounds at least")
-    parser.add_argument(
-        "--processor-time",
-        action="store_true",
-        help="time the processor instead of the wall: for one thread while others use the machine",
-    )
-    parser.add_argument("--json", metavar="PATH", help="write the results there")
-    parser.add_argument("--list", action="store_true", help="print the names of the rows")
-    flags = parser.parse_args()
-    if flags.quick:
-        flags.seconds_per_row, flags.min_rounds = 0.5, 3
-    return flags
-
-
 def describe_peers(rows):
     """The fields about JAX and ONNX Runtime, which are loaded only for rows that have them."""
     found, missing = peers.find_peers() if any(row.with_peers for row in rows) else ([], {})
@@ -299,11 +279,6 @@ def describe_peers(rows):
         "peers": {peer.name: {field: getattr(peer, field) for field in fields} for peer in found},
         "missing_peers": missing,
     }
-
-
-def thread_counts(flags):
-    cpus = os.cpu_count()
-    return {"1": [1], "all": [cpus], "both": sorted({1, cpus})}[flags.threads]
 
 
 def measure_all(rows, flags):
@@ -364,7 +339,7 @@ def write_json(path, machine):
 
 
 def main():
-    flags = parse_flags()
+    flags = flags_of(row_parser(__doc__, Pace(4.0, 7), quick=Pace(0.5, 3)))
     rows = [row for row in all_rows() if all(word in f"{row.group} {row.name}" for word in flags.filter.split())]
     if flags.list:
         print("\n".join(f"{row.group}: {row.name}" for row in rows))

