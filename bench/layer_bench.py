@@ -16,7 +16,7 @@ import sys
 import time
 
 from layer_sides import Case, HeadwayLibrary, HeadwaySide, TorchSide, disagreement, random_inputs
-from row_flags import Pace, flags_of, row_parser
+from row_flags import Pace, flags_of, row_parser, thread_counts
 
 LAYER = dict(model="layer 512/8", layers=0, width=512, heads=8, feed_forward=0, batch=8, length=512)
 BASE = dict(model="Transformer 512/8, 6 + 6", layers=6, width=512, heads=8, feed_forward=2048, batch=16, length=64)
@@ -232,18 +232,18 @@ def measure_group(cases, library, torch, threads, flags):
     return rows
 
 
-def run_group(cases, library, torch, thread_counts, flags):
+def run_group(cases, library, torch, counts, flags):
     rows = []
     try:
-        set_threads(library, torch, thread_counts[-1])
+        set_threads(library, torch, counts[-1])
         figures = check_group(cases, library, torch)
         memory = {}
         if not flags.no_memory:
             memory = {
-                case: [peak_memory(case, side, flags, thread_counts[-1]) for side in ("Headway", "PyTorch")]
+                case: [peak_memory(case, side, flags, counts[-1]) for side in ("Headway", "PyTorch")]
                 for case in cases
             }
-        for threads in thread_counts:
+        for threads in counts:
             set_threads(library, torch, threads)
             for case, row in zip(cases, measure_group(cases, library, torch, threads, flags)):
                 row["errors"] = figures[case]
@@ -251,7 +251,7 @@ def run_group(cases, library, torch, thread_counts, flags):
                 rows.append(row)
                 print_row(row)
     except RuntimeError as error:
-        threads = thread_counts[min(len(rows) // len(cases), len(thread_counts) - 1)]
+        threads = counts[min(len(rows) // len(cases), len(counts) - 1)]
         row = {"group": cases[0].group, "name": cases[0].name, "threads": threads, **dataclasses.asdict(cases[0])}
         row["failure"] = str(error).splitlines()[0]
         rows.append(row)
@@ -333,11 +333,10 @@ def measure_all(cases, flags):
         "share: of the multiply-add peak measured beside each row;\n"
         "MiB: peak memory of such steps in a fresh process, Headway's and PyTorch's"
     )
-    thread_counts = {"1": [1], "all": [cpus], "both": sorted({1, cpus})}[flags.threads]
     rows = []
     for group in dict.fromkeys(case.group for case in cases):
         print_heading(group)
-        rows += run_group([case for case in cases if case.group == group], library, torch, thread_counts, flags)
+        rows += run_group([case for case in cases if case.group == group], library, torch, thread_counts(flags), flags)
     machine["other_load"] = load.share()
     if machine["other_load"] >= DOUBTFUL_LOAD:
         share = 100 * machine["other_load"]

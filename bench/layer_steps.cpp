@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "guarded.h"
 #include "headway/autograd.h"
 #include "headway/info.h"
 #include "headway/multi_head_attention.h"
@@ -18,8 +19,6 @@ namespace {
 
 using headway::Tensor;
 
-thread_local std::string last_error;
-
 struct Result {
   Tensor output;   // [batch, length, width]
   Tensor weights;  // [batch, length, length] or [batch, heads, length, length]; the layer's, on request
@@ -28,17 +27,6 @@ struct Result {
 // A user's tensor in place, or a random one.
 Tensor input_tensor(float* values, const headway::Shape& shape, std::uint64_t seed) {
   return values ? Tensor::wrap(values, shape, headway::DType::float32) : Tensor::randn(shape, seed);
-}
-
-template <typename Body>
-int guarded(const Body& body) {
-  try {
-    body();
-    return 0;
-  } catch (const std::exception& error) {
-    last_error = error.what();
-    return -1;
-  }
 }
 
 }  // namespace

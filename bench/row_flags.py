@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import os
+import sys
 
 
 @dataclasses.dataclass
@@ -45,3 +46,17 @@ def thread_counts(flags):
     """The numbers of threads to measure with, fewest first."""
     cpus = os.cpu_count()
     return {"1": [1], "all": [cpus], "both": sorted({1, cpus})}[flags.threads]
+
+
+def run_rows(program, rows, flags, measure_all, write_json):
+    """Lists or measures the rows of {name: row} that --filter leaves; the exit status: 1 where a row failed."""
+    chosen = {name: row for name, row in rows.items() if all(word in name for word in flags.filter.split())}
+    if flags.list:
+        print("\n".join(chosen))
+        return 0
+    if not chosen:
+        sys.exit(f"{program}: no row matches {flags.filter}; --list prints their names")
+    machine = measure_all(list(chosen.values()), flags)
+    if flags.json:
+        write_json(flags.json, machine)
+    return int(any(row["failure"] for row in machine["rows"]))

@@ -25,7 +25,7 @@ import headway
 import headway.torch as ht
 import peers
 from layer_bench import DOUBTFUL_LOAD, OtherLoad, cpu_name, quantile, round_number, wait_until_quiet
-from row_flags import Pace, flags_of, row_parser, thread_counts
+from row_flags import Pace, flags_of, row_parser, run_rows, thread_counts
 
 OVERHEAD_GOAL = 12.0  # microseconds above PyTorch's call at tiny shapes
 TOLERANCE = 1e-4
@@ -340,16 +340,7 @@ def write_json(path, machine):
 
 def main():
     flags = flags_of(row_parser(__doc__, Pace(4.0, 7), quick=Pace(0.5, 3)))
-    rows = [row for row in all_rows() if all(word in f"{row.group} {row.name}" for word in flags.filter.split())]
-    if flags.list:
-        print("\n".join(f"{row.group}: {row.name}" for row in rows))
-        return 0
-    if not rows:
-        sys.exit(f"torch_bench: no row matches {flags.filter}; --list prints their names")
-    machine = measure_all(rows, flags)
-    if flags.json:
-        write_json(flags.json, machine)
-    return int(any(result["failure"] for result in machine["rows"]))
+    return run_rows("torch_bench", {f"{row.group}: {row.name}": row for row in all_rows()}, flags, measure_all, write_json)
 
 
 if __name__ == "__main__":

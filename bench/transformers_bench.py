@@ -17,7 +17,7 @@ import transformers
 import headway
 import headway.transformers
 from layer_bench import DOUBTFUL_LOAD, OtherLoad, cpu_name, measure_interleaved
-from row_flags import Pace, flags_of, row_parser, thread_counts
+from row_flags import Pace, flags_of, row_parser, run_rows, thread_counts
 from torch_bench import write_json
 
 SENTENCES = 256
@@ -187,16 +187,7 @@ def measure_all(cases, flags):
 
 def main():
     flags = flags_of(row_parser(__doc__, Pace(10.0, 5), quick=Pace(1.0, 2)))
-    cases = [case for case in CASES if all(word in case.name for word in flags.filter.split())]
-    if flags.list:
-        print("\n".join(case.name for case in cases))
-        return 0
-    if not cases:
-        sys.exit(f"transformers_bench: no row matches {flags.filter}; --list prints their names")
-    machine = measure_all(cases, flags)
-    if flags.json:
-        write_json(flags.json, machine)
-    return int(any(row["failure"] for row in machine["rows"]))
+    return run_rows("transformers_bench", {case.name: case for case in CASES}, flags, measure_all, write_json)
 
 
 if __name__ == "__main__":

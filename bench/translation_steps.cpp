@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "guarded.h"
 #include "headway/autograd.h"
 #include "headway/ops.h"
 #include "headway/optimizer.h"
@@ -44,8 +45,6 @@ struct TranslationStepsBatch {
 
 namespace {
 
-thread_local std::string last_error;
-
 headway::TranslationModelOptions model_options(const TranslationStepsConfig& config) {
   headway::TranslationModelOptions options;
   options.vocab_size = config.vocabulary;
@@ -69,17 +68,6 @@ headway::AdamW make_optimizer(const headway::TranslationModel& model, const Tran
   options.beta2 = 0.98;
   options.epsilon = 1e-9;
   return headway::AdamW({matrices, vectors}, options);
-}
-
-template <typename Body>
-int guarded(const Body& body) {
-  try {
-    body();
-    return 0;
-  } catch (const std::exception& error) {
-    last_error = error.what();
-    return -1;
-  }
 }
 
 }  // namespace

@@ -67,16 +67,22 @@ void weights(const WeightsTask& task, std::byte* workspace) noexcept {
   WeightsWriter<E>(task, workspace).run();
 }
 
+// One head and the keys that are no padding, for what is computed from weights that nobody asked for.
+template <typename Task>
+WeightsTask weights_of_head(const Task& task, WeightsKind kind) {
+  return {.heads = &task.head,
+          .head_count = 1,
+          .query_begin = task.query_begin,
+          .query_end = task.query_end,
+          .key_length = task.head.rule->key_count,
+          .head_dim = task.head_dim,
+          .scale = task.scale,
+          .kind = kind};
+}
+
 template <typename E>
 void references(const ReferencesTask& task, std::byte* workspace) noexcept {
-  const WeightsTask weights = {.heads = &task.head,
-                               .head_count = 1,
-                               .query_begin = task.query_begin,
-                               .query_end = task.query_end,
-                               .key_length = task.head.rule->key_count,
-                               .head_dim = task.head_dim,
-                               .scale = task.scale,
-                               .kind = WeightsKind::base2};
+  const WeightsTask weights = weights_of_head(task, WeightsKind::base2);
   const RowReferences& rows = task.head.references;
   WeightsWriter<E>(weights, workspace)
       .references(static_cast<RealOf<E>*>(rows.reference), static_cast<RealOf<E>*>(rows.rest),
@@ -85,13 +91,7 @@ void references(const ReferencesTask& task, std::byte* workspace) noexcept {
 
 template <typename E>
 void weights_dot(const WeightsDotTask& task, std::byte* workspace) noexcept {
-  const WeightsTask weights = {.heads = &task.head,
-                               .head_count = 1,
-                               .query_begin = task.query_begin,
-                               .query_end = task.query_end,
-                               .key_length = task.head.rule->key_count,
-                               .head_dim = task.head_dim,
-                               .scale = task.scale};
+  const WeightsTask weights = weights_of_head(task, WeightsKind::softmax);
   WeightsWriter<E>(weights, workspace)
       .dot(task.d_weights, static_cast<RealOf<E>>(task.factor), static_cast<RealOf<E>*>(task.delta));
 }
