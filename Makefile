@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-arm build demo test python-test wheel sanitize fuzz conformance bench test-arm install format \
+.PHONY: help deps deps-arm build demo test python-test wheel sanitize fuzz conformance bench test-arm cuda cuda-test install format \
   clean
 
 help:  ## Show this list
@@ -27,7 +27,7 @@ demo: deps  ## See attention at work: its shapes, a sentence as a heat map, its 
 	@build/release/examples/demo
 
 test: build  ## Build and run all tests, on every instruction set that this machine has
-	@ctest --preset release -j $(JOBS)
+	@ctest --preset release -j $(JOBS) -LE cuda
 	@$(MAKE) --no-print-directory python-test
 
 python-test: build  ## Install the Python package into a virtual environment of its own and run its tests
@@ -62,6 +62,15 @@ conformance: deps  ## Compare with PyTorch, Transformers, CTranslate2 and sacreB
 bench: deps  ## Measure Headway beside PyTorch and others; writes docs/benchmark*.json, their tables and a chart
 	@tools/install_packages.sh python3-venv python3-dev
 	@JOBS=$(JOBS) bench/run.sh
+
+cuda: deps  ## Build libheadway_cuda.so and its tests (needs nvcc); where there is a GPU, `make cuda-test` runs them
+	@command -v nvcc > /dev/null || { echo "make cuda: nvcc is not on the PATH; install the CUDA toolkit" >&2; exit 1; }
+	@cmake --preset release -DHEADWAY_BUILD_CUDA=ON
+	@cmake --build --preset release -j $(JOBS) --target headway_cuda headway_cuda_tests
+	@tools/check_cuda_resources.py build/release/libheadway_cuda.so
+
+cuda-test: cuda  ## Run the tests of the CUDA library; without a GPU they skip and say so
+	@ctest --preset release -j 1 -L cuda
 
 install: build  ## Install into PREFIX (default /usr/local)
 	@cmake --install build/release --prefix $(PREFIX)

@@ -29,6 +29,8 @@
 namespace {
 
 namespace cpu = headway::internal::cpu;
+using headway::internal::MatmulProblem;
+using headway::internal::Matrix;
 
 const bench::FlagDefaults kDefaults = {.program = "matmul_bench",
                                        .example = "f32 forward 256x512x2048",
@@ -141,7 +143,7 @@ Operands make_operands(const Case& c) {
   return o;
 }
 
-cpu::Matrix matrix_of(const at::Tensor& m, headway::DType dtype) {
+Matrix matrix_of(const at::Tensor& m, headway::DType dtype) {
   return {.data = static_cast<std::byte*>(m.data_ptr()),
           .row_stride = m.stride(0),
           .column_stride = m.stride(1),
@@ -166,7 +168,7 @@ struct Row {
 double largest(const at::Tensor& m) { return m.to(at::kFloat).abs().max().item<double>(); }
 
 Row measure_row(const Case& c, const Operands& o, int threads, const bench::Flags& flags) {
-  const cpu::MatmulProblem problem = {.batch = 1,
+  const MatmulProblem problem = {.batch = 1,
                                       .rows = o.a.size(0),
                                       .columns = o.b.size(1),
                                       .depth = o.a.size(1),

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 
+#include "headway/device.h"
 #include "headway/error.h"
 #include "headway/info.h"
 #include "headway/threads.h"
@@ -22,7 +23,10 @@ void print_json(const std::string& directory, const std::optional<headway::Trans
   std::cout << "{\"version\": " << json_string(headway::version())
             << ", \"instruction_set\": " << json_string(headway::instruction_set())
             << ", \"instruction_sets\": " << quoted_list(headway::instruction_sets())
-            << ", \"threads\": " << headway::num_threads() << ", \"cuda\": false, \"model\": ";
+            << ", \"threads\": " << headway::num_threads()
+            << ", \"cuda\": " << (headway::cuda_device_count() > 0 ? "true" : "false")
+            << ", \"cuda_devices\": " << headway::cuda_device_count()
+            << ", \"cuda_description\": " << json_string(headway::describe_cuda()) << ", \"model\": ";
   if (!translator) {
     std::cout << "null}\n";
     return;
@@ -46,7 +50,7 @@ void print_text(const std::string& directory, const std::optional<headway::Trans
             << "instruction set  " << headway::instruction_set() << " (of " << joined(headway::instruction_sets(), ", ")
             << ")\n"
             << "threads          " << headway::num_threads() << '\n'
-            << "CUDA             no\n";
+            << "CUDA             " << headway::describe_cuda() << '\n';
   if (!translator) {
     std::cout << "model            none: " << why_none << '\n';
     return;

@@ -12,6 +12,7 @@ namespace {
 
 using headway::Activation;
 using headway::DType;
+using headway::internal::cpu::matmul;
 using headway_test::expect_right;
 using headway_test::kActivations;
 using headway_test::kOrders;

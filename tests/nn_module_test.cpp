@@ -13,6 +13,7 @@
 
 namespace {
 
+using headway::Device;
 using headway::DType;
 using headway::Linear;
 using headway::Module;
@@ -61,6 +62,61 @@ TEST(Module, CopiesShareAndTiesSurviveConversion) {
   EXPECT_EQ(tied.state_dict().at("offset").dtype(), DType::float64);
   sum(tied.forward(Tensor::full({1, 3}, 1.0, DType::float64))).backward();
   EXPECT_TRUE(tied.named_parameters()[0].tensor.grad().defined());
+}
+
+TEST(Module, StaysAsItIsWhereItIsAlready) {
+  const Tied tied;
+  sum(tied.forward(Tensor::full({1, 3}, 1.0))).backward();
+  const Tensor before = tied.named_parameters()[0].tensor;
+  tied.to(Device::cpu());
+  const Tensor after = tied.named_parameters()[0].tensor;
+  EXPECT_EQ(after.raw_data(), before.raw_data());
+  EXPECT_TRUE(after.grad().defined());
+}
+
+TEST(Module, MovesToADeviceAndBack) {
+  if (headway::cuda_device_count() == 0) GTEST_SKIP() << headway::describe_cuda();
+  const Tied tied;
+  const Tensor x = Tensor::randn({5, 3}, 1);
+  const std::vector<double> expected = tied.forward(x).to_vector();
+  sum(tied.forward(x)).backward();
+  const Device device = Device::cuda();
+  tied.to(device);
+  for (const auto& [name, tensor] : tied.state_dict()) EXPECT_EQ(tensor.device(), device) << name;
+  EXPECT_EQ(tied.state_dict().at("again").raw_data(), tied.state_dict().at("first.weight").raw_data());
+  const Tensor weight = tied.named_parameters()[0].tensor;
+  EXPECT_TRUE(weight.requires_grad());
+  EXPECT_FALSE(weight.grad().defined());
+
+  const Tensor y = tied.forward(x.to(device));
+  sum(y).backward();
+  EXPECT_EQ(weight.grad().device(), device);
+  const std::vector<double> moved = y.to_vector();
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(moved[i], expected[i], 1e-5);
+  tied.to(Device::cpu());
+  EXPECT_EQ(tied.forward(x).to_vector(), expected);
+}
+
+TEST(Layers, PositionsAndExtraKeysFollowTheData) {
+  if (headway::cuda_device_count() == 0) GTEST_SKIP() << headway::describe_cuda();
+  const headway::SinusoidalPositions positions({.max_length = 8, .features = 4});
+  const headway::MultiHeadAttention layer({.embed_dim = 4, .num_heads = 2, .add_bias_kv = true, .add_zero_attn = true});
+  const Tensor x = Tensor::randn({2, 5, 4}, 3);
+  Tensor padding = Tensor::full({2, 5}, 1.0, DType::boolean);
+  padding.select(0, 1).slice(0, 3, 5).fill(0.0);
+  const auto output = [&](Device device) {
+    layer.to(device);
+    const Tensor rows = positions.forward(x.to(device), 2);
+    const Tensor y = layer
+                         .forward({.query = rows,
+                                   .causal = headway::Causal::top_left,
+                                   .key_padding_mask = headway::Mask::keep(padding.to(device))})
+                         .output;
+    EXPECT_EQ(y.device(), device);
+    return y.to_vector();
+  };
+  const std::vector<double> expected = output(Device::cpu()), moved = output(Device::cuda());
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(moved[i], expected[i], 1e-5);
 }
 
 TEST(Module, TrainingModeFreezingAndForgettingReachEverything) {

@@ -15,6 +15,10 @@ namespace {
 
 namespace cpu = headway::internal::cpu;
 using headway::DType;
+using headway::internal::AdamStep;
+using headway::internal::ParameterSpan;
+using headway::internal::SgdStep;
+using headway::internal::WeightDecay;
 using headway::Tensor;
 
 constexpr std::int64_t kCounts[] = {1, 7, 64, 0, 16384, 16411};
@@ -25,7 +29,7 @@ struct Model {
     Tensor value, gradient, first, second, largest;
   };
   std::vector<Parameter> parameters = {};
-  std::vector<cpu::ParameterSpan> spans = {};
+  std::vector<ParameterSpan> spans = {};
 
   Model(DType dtype, bool with_largest) {
     const DType state = dtype == DType::float64 ? DType::float64 : DType::float32;
@@ -57,7 +61,7 @@ struct Plain {
   explicit Plain(const Tensor& start)
       : value(start.to_vector()), first(value.size()), second(value.size()), largest(value.size()) {}
 
-  void sgd(const std::vector<double>& gradient, const cpu::SgdOptions& options, int step) {
+  void sgd(const std::vector<double>& gradient, const SgdStep& options, int step) {
     for (std::size_t i = 0; i < value.size(); ++i) {
       double g = gradient[i] * options.gradient_factor + options.weight_decay * value[i];
       if (options.momentum != 0) {
@@ -68,10 +72,10 @@ struct Plain {
     }
   }
 
-  void adam(const std::vector<double>& gradient, const cpu::AdamOptions& options, bool amsgrad, int step) {
+  void adam(const std::vector<double>& gradient, const AdamStep& options, bool amsgrad, int step) {
     for (std::size_t i = 0; i < value.size(); ++i) {
       double g = gradient[i] * options.gradient_factor;
-      if (options.decay == cpu::WeightDecay::added) {
+      if (options.decay == WeightDecay::added) {
         g += options.weight_decay * value[i];
       } else {
         value[i] -= options.learning_rate * options.weight_decay * value[i];
@@ -102,14 +106,14 @@ void expect_follows(const Model::Parameter& actual, const Plain& expected, const
 constexpr DType kFloating[] = {DType::float32, DType::float64, DType::bfloat16, DType::float16};
 
 TEST(OptimizerKernels, SgdIsTheFormula) {
-  const cpu::SgdOptions cases[] = {
+  const SgdStep cases[] = {
       {.learning_rate = 0.1},
       {.learning_rate = 0.1, .weight_decay = 0.01, .gradient_factor = 0.5},
       {.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.3, .weight_decay = 0.01},
       {.learning_rate = 0.1, .momentum = 0.9, .nesterov = true, .gradient_factor = 0.25},
   };
   for (const DType dtype : kFloating) {
-    for (const cpu::SgdOptions& options : cases) {
+    for (const SgdStep& options : cases) {
       SCOPED_TRACE(std::string(dtype_name(dtype)));
       Model model(dtype, false);
       for (auto& span : model.spans) {
@@ -133,9 +137,9 @@ TEST(OptimizerKernels, SgdIsTheFormula) {
 TEST(OptimizerKernels, AdamIsTheFormula) {
   for (const DType dtype : kFloating) {
     for (const bool amsgrad : {false, true}) {
-      for (const cpu::WeightDecay decay : {cpu::WeightDecay::added, cpu::WeightDecay::decoupled}) {
+      for (const WeightDecay decay : {WeightDecay::added, WeightDecay::decoupled}) {
         SCOPED_TRACE(std::string(dtype_name(dtype)) + (amsgrad ? " amsgrad" : ""));
-        const cpu::AdamOptions options = {.learning_rate = 0.01,
+        const AdamStep options = {.learning_rate = 0.01,
                                           .beta1 = 0.8,
                                           .beta2 = 0.95,
                                           .epsilon = 1e-3,
@@ -169,7 +173,7 @@ TEST(OptimizerKernels, EveryParameterCountsItsOwnSteps) {
   std::vector<Plain> plain;
   for (const auto& p : model.parameters) plain.emplace_back(p.value);
   for (std::size_t i = 0; i < plain.size(); ++i) model.spans[i].step = static_cast<std::int64_t>(i) + 1;
-  const cpu::AdamOptions options = {.learning_rate = 0.01};
+  const AdamStep options = {.learning_rate = 0.01};
   cpu::adam(model.spans, options);
   for (std::size_t i = 0; i < plain.size(); ++i) {
     plain[i].adam(model.parameters[i].gradient.to_vector(), options, false, static_cast<int>(i) + 1);

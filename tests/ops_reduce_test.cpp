@@ -200,7 +200,7 @@ TEST(ActivationBackward, AgreesWithActivateInPlaceAndWithSums) {
         x.set_requires_grad();
         const Tensor after = headway::activate(x, activation);
         after.backward(d_after);
-        const Tensor kept = cpu::slope_from_output(activation) ? after : x;
+        const Tensor kept = headway::internal::slope_from_output(activation) ? after : x;
         const Tensor d_before = d_after.clone(), sums = Tensor::full({shape[1]}, 7.0, dtype);
         cpu::activation_backward({.activation = activation,
                                   .dtype = dtype,

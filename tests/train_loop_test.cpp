@@ -384,4 +384,34 @@ TEST(TrainLoop, OneDirectoryIsForOneRun) {
   EXPECT_NE(message.find("another run is writing its checkpoints there"), std::string::npos) << message;
 }
 
+TEST(TrainLoop, ADeviceTakesTheSameStepsAndSharesCheckpoints) {
+  if (headway::cuda_device_count() == 0) GTEST_SKIP() << headway::describe_cuda();
+  // Trains to step `middle` on one device, goes on from its checkpoint on another, and gives the weights.
+  const auto trained = [](headway::Device first, headway::Device second, std::int64_t middle) {
+    const TemporaryDirectory directory;
+    const TinyModel model;
+    for (const auto& [device, steps] : {std::pair(first, middle), std::pair(second, std::int64_t{12})}) {
+      model.to(device);
+      headway::AdamW optimizer(model, {});
+      for (const auto& [name, moment] : optimizer.state_dict()) {
+        EXPECT_EQ(moment.device(), name.ends_with("step") || name == "steps" ? headway::Device::cpu() : device) << name;
+      }
+      TrainingOptions options{.steps = steps, .accumulate = 2, .clip_norm = 1.0, .directory = directory.path()};
+      EXPECT_EQ(headway::train(model, optimizer, kSchedule, model, options).last_step, steps);
+      EXPECT_EQ(optimizer.steps(), steps);
+    }
+    return copy_of(model.state_dict());
+  };
+  const auto cpu = headway::Device::cpu(), cuda = headway::Device::cuda();
+  const headway::StateDict expected = trained(cpu, cpu, 6);
+  const headway::StateDict whole = trained(cuda, cuda, 12), resumed = trained(cuda, cuda, 5);
+  for (const headway::StateDict& state : {trained(cuda, cpu, 6), trained(cpu, cuda, 6), whole}) {
+    for (const auto& [name, tensor] : expected) {
+      const std::vector<double> values = tensor.to_vector(), others = state.at(name).to_vector();
+      for (std::size_t i = 0; i < values.size(); ++i) ASSERT_NEAR(others[i], values[i], 2e-3) << name;
+    }
+  }
+  for (const auto& [name, tensor] : whole) EXPECT_EQ(tensor.to_vector(), resumed.at(name).to_vector()) << name;
+}
+
 }  // namespace

@@ -75,6 +75,24 @@ TEST(TranslationConfig, TypesAndRangesAreChecked) {
   EXPECT_PRED2(contains, load_error(R"({"schedule": "cosin"})"), "schedule is \"cosin\", expected one of \"cosine\", ");
 }
 
+TEST(TranslationConfig, DropoutHasThreePlaces) {
+  const TranslationTrainingConfig config = loaded(R"({"attention_dropout": 0.25, "activation_dropout": 0.5})");
+  EXPECT_EQ(config.attention_dropout, 0.25);
+  EXPECT_EQ(config.activation_dropout, 0.5);
+  EXPECT_EQ(TranslationTrainingConfig().attention_dropout, 0.0);
+  EXPECT_EQ(TranslationTrainingConfig().activation_dropout, 0.0);
+  EXPECT_PRED2(contains, set_error("attention_dropout", "1"), "attention_dropout is 1, expected 0 to 0.999");
+}
+
+TEST(TranslationConfig, TheDeviceMustBeThere) {
+  EXPECT_EQ(loaded(R"({"device": "cpu"})").device, "cpu");
+  EXPECT_PRED2(contains, check_error([](TranslationTrainingConfig& config) { config.device = "gpu"; }),
+               "device is \"gpu\", which cannot be used: ");
+  const std::string after_the_last = "cuda:" + std::to_string(headway::cuda_device_count());
+  EXPECT_PRED2(contains, check_error([&](TranslationTrainingConfig& config) { config.device = after_the_last; }),
+               "device is \"" + after_the_last + "\", which cannot be used: ");
+}
+
 TEST(TranslationConfig, FilesThatAreNoObjectAreRefused) {
   EXPECT_PRED2(contains, load_error("epochs = 3"), "config.json: is no JSON");
   EXPECT_PRED2(contains, load_error("[1]"), "expected a JSON object");
@@ -126,7 +144,7 @@ TEST(TranslationConfig, EveryFieldIsListedOnce) {
     EXPECT_NO_THROW(config.set(field.name, field.default_value)) << field.name;
     EXPECT_EQ(config.to_json(), TranslationTrainingConfig().to_json()) << field.name;
   }
-  EXPECT_EQ(names.size(), 37U);
+  EXPECT_EQ(names.size(), 40U);
 }
 
 }  // namespace

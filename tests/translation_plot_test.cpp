@@ -95,12 +95,18 @@ TEST(TranslationPlot, HistoryIsReadBackFromTheLog) {
 TEST(TranslationCard, NamesDataSettingsAndScores) {
   headway::TranslationTrainingConfig config;
   config.data_source = "a collection (CC0)";
-  const std::string card = headway::internal::model_card(
-      config, {.parameters = 9400000, .training_pairs = 1234, .last_step = 900, .saved_step = 900, .averaged = 135},
-      {{.step = 900, .loss = 1.25, .bleu = 45.0, .directions = {40.125, 49.5}}});
-  for (const char* part :
-       {"# English ↔ German", "9.4 million", "1234 sentence pairs", "Data: a collection (CC0).",
-        "| English → German | 40.12 |", "| German → English | 49.50 |", "last 135 steps", "`>>deu<<`"}) {
+  const std::string card =
+      headway::internal::model_card(config,
+                                    {.parameters = 9400000,
+                                     .training_pairs = 1234,
+                                     .last_step = 900,
+                                     .saved_step = 900,
+                                     .averaged = 135,
+                                     .device = "cuda (a GPU)"},
+                                    {{.step = 900, .loss = 1.25, .bleu = 45.0, .directions = {40.125, 49.5}}});
+  for (const char* part : {"# English ↔ German", "9.4 million", "1234 sentence pairs", "Data: a collection (CC0).",
+                           "| English → German | 40.12 |", "| German → English | 49.50 |", "last 135 steps",
+                           "`>>deu<<`", "on cuda (a GPU)."}) {
     EXPECT_PRED2(contains, card, part);
   }
   config.both_directions = false;
@@ -109,6 +115,7 @@ TEST(TranslationCard, NamesDataSettingsAndScores) {
   EXPECT_FALSE(contains(plain, "Data:"));
   EXPECT_PRED2(contains, plain, "those of step 5");
   EXPECT_PRED2(contains, plain, "nothing was measured");
+  EXPECT_PRED2(contains, plain, "on the CPU.");
 }
 
 }  // namespace

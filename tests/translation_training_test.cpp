@@ -269,4 +269,36 @@ TEST(TranslationTraining, TheMeanOfWeights) {
   EXPECT_EQ(weight.to_vector()[0], 16.0);
 }
 
+TEST(TranslationTraining, ADeviceTrainsTheSameModel) {
+  if (headway::cuda_device_count() == 0) GTEST_SKIP() << headway::describe_cuda();
+  const TemporaryDirectory directory;
+  write_made_up_pairs(directory / "pairs.tsv", 600);
+  // Trains `first` steps on one device and the rest on another.
+  const auto trained = [&](const std::string& first_device, int first, const std::string& device) {
+    TranslationTrainingConfig config = small_run(directory);
+    config.output = directory / ("model-" + first_device + std::to_string(first) + device);
+    config.max_steps = 20;
+    config.validate_every = 10;
+    config.average_last = 0.5;
+    config.patience = 3;
+    config.attention_dropout = config.activation_dropout = 0.1;
+    config.device = first_device;
+    EXPECT_FALSE(stopped_after(config, first).finished);
+    config.device = device;
+    const TranslationTrainingReport report = train_translation(config, {.resume = true});
+    EXPECT_TRUE(report.finished);
+    EXPECT_EQ(report.training.first_step, first + 1);
+    EXPECT_PRED2(contains, read_bytes(config.output / "README.md"), device == "cpu" ? "on the CPU" : "on cuda (");
+    return std::pair(report, read_bytes(config.output / "model.safetensors"));
+  };
+  const TranslationTrainingReport expected = trained("cpu", 5, "cpu").first;
+  const auto early = trained("cuda", 5, "cuda"), late = trained("cuda", 14, "cuda");
+  EXPECT_EQ(early.second, late.second);  // the same bits
+  for (const auto& report : {trained("cuda", 5, "cpu").first, trained("cpu", 5, "cuda").first, early.first}) {
+    EXPECT_NEAR(report.training.loss, expected.training.loss, 0.05);
+    ASSERT_EQ(report.validations.size(), expected.validations.size());
+    EXPECT_NEAR(report.validations.back().loss, expected.validations.back().loss, 0.05);
+  }
+}
+
 }  // namespace

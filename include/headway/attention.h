@@ -96,6 +96,9 @@ struct AttentionOptions {
   double dropout = 0.0;  // in [0, 1), rounded to 1/65536; on the probabilities
   std::uint64_t seed = 0;
 
+  // False lets a GPU add up the query's gradient in the order in which parts come: faster, and the last bits vary.
+  bool deterministic = true;
+
   Weights weights = Weights::none;
   WeightsOf weights_of = WeightsOf::softmax;
 };
@@ -109,6 +112,7 @@ struct AttentionResult {
 // softmax(scale * Q K^T + mask) V. Query heads are a multiple of key/value heads.
 // query [batch, heads, query_length, head_dim], key [batch, kv_heads, key_length, head_dim],
 // value [batch, kv_heads, key_length, value_dim]: one floating dtype, any strides whose last dimension is contiguous.
+// All are on one device; a mask may be on the CPU, and so may what is given per entry or per head.
 // A query whose keys are all masked gives zeros, never NaN; NaN in a masked key or value never reaches the output.
 HEADWAY_API AttentionResult attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                       const AttentionOptions& options = {});

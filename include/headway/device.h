@@ -1,16 +1,48 @@
-// Where a tensor's memory lives.
+// Where a tensor's memory lives, and who computes with it.
 #pragma once
+
+#include <string>
+
+#include "headway/export.h"
 
 namespace headway {
 inline namespace v0 {
 
-struct Device {
-  enum class Kind { cpu };
+struct HEADWAY_API Device {
+  enum class Kind { cpu, cuda };
   Kind kind = Kind::cpu;
   int index = 0;
 
   static constexpr Device cpu() { return {}; }
+  // A GPU. Throws where there is none, or where libheadway_cuda.so is not beside libheadway.so.
+  static Device cuda(int index = 0);
+  // "cpu", "cuda" or "cuda:1".
+  static Device parse(const std::string& name);
+
+  constexpr bool is_cpu() const { return kind == Kind::cpu; }
+  std::string name() const;
   friend constexpr bool operator==(const Device&, const Device&) = default;
+};
+
+// How many GPUs there are; 0 where CUDA cannot be used. Never throws.
+HEADWAY_API int cuda_device_count();
+// What is there, or why it cannot be used, in words.
+HEADWAY_API std::string describe_cuda();
+
+// Waits for all that this thread gave to the device. Copies to the CPU wait by themselves.
+HEADWAY_API void synchronize(Device device);
+
+// While it lives, this thread's work on the device goes to a cudaStream_t of the caller's.
+class HEADWAY_API CudaStreamGuard {
+ public:
+  CudaStreamGuard(Device device, void* stream);
+  ~CudaStreamGuard();
+  CudaStreamGuard(const CudaStreamGuard&) = delete;
+  CudaStreamGuard& operator=(const CudaStreamGuard&) = delete;
+
+ private:
+  Device device_;
+  void* previous_;
 };
 
 }  // namespace v0

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "headway/export.h"
@@ -10,6 +11,10 @@
 
 namespace headway {
 inline namespace v0 {
+
+namespace internal {
+class DeviceCopies;
+}
 
 struct LinearOptions {
   std::int64_t in_features = 0;
@@ -108,7 +113,7 @@ struct PositionsOptions {
   DType dtype = DType::float32;
 };
 // Adds the paper's sines and cosines to x [batch, length, features]; `offset` is the position of the first row.
-// No parameters; the table is not part of the state.
+// No parameters; the table is not part of the state, and follows x to its device.
 class HEADWAY_API SinusoidalPositions : public Module {
  public:
   explicit SinusoidalPositions(const PositionsOptions& options);
@@ -116,7 +121,7 @@ class HEADWAY_API SinusoidalPositions : public Module {
 
  private:
   PositionsOptions options_;
-  Tensor table_;  // (max_length, features)
+  std::shared_ptr<internal::DeviceCopies> table_;  // (max_length, features)
   Dropout dropout_;
 };
 

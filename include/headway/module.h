@@ -69,6 +69,8 @@ class HEADWAY_API Module {
 
   // Converts every floating parameter and buffer; gradients are dropped.
   void to(DType dtype) const;
+  // Moves every parameter and buffer to a device; gradients are dropped. What shared a tensor still does.
+  void to(Device device) const;
   // Whether gradients of all parameters are wanted: freeze() to keep a part as it is.
   void set_requires_grad(bool wanted) const;
   void freeze() const { set_requires_grad(false); }

@@ -21,8 +21,9 @@ struct ParameterGroup {
   double learning_rate_factor = 1.0;
 };
 
-// Holds the parameters that it was made from: leaves that require a gradient, each once. Those that a module has frozen
-// are left out; unfreezing them, or Module::to(), asks for a new optimizer. One that is frozen later is passed over.
+// Holds the parameters that it was made from: leaves that require a gradient, each once, all on one device. Those that
+// a module has frozen are left out; unfreezing them, or Module::to(), asks for a new optimizer. One that is frozen
+// later is passed over.
 class HEADWAY_API Optimizer {
  public:
   virtual ~Optimizer();
@@ -42,8 +43,8 @@ class HEADWAY_API Optimizer {
 
   // Moments by parameter, under torch's names ("linear1.weight.exp_avg", "linear1.weight.momentum_buffer"), how often
   // each parameter was changed ("linear1.weight.step") and the steps taken ("steps"), sharing memory with the
-  // optimizer. load_state_dict() copies them in, and changes nothing where anything is wrong. Moments of float64
-  // parameters are float64, all others float32.
+  // optimizer. load_state_dict() copies them in from any device, and changes nothing where anything is wrong. Moments
+  // of float64 parameters are float64, all others float32; they are on the parameters' device, the counts on the CPU.
   StateDict state_dict() const;
   void load_state_dict(const StateDict& state);
 
@@ -120,8 +121,8 @@ struct GradientNorms {
                                       // before the last dot, else the name
   std::vector<std::string> bad;       // parameters whose gradient holds NaN or infinity, the last layer first
 };
-// All norms from one pass over the gradients. Tiny gradients have a norm above zero, and huge finite ones a finite
-// norm.
+// All norms from one pass over the gradients, which are on one device. Tiny gradients have a norm above zero, and huge
+// finite ones a finite norm.
 HEADWAY_API GradientNorms gradient_norms(const std::vector<NamedTensor>& parameters);
 
 // Scales all gradients in place so that their joint norm is at most `max_norm`; gives the norm before. Where that is

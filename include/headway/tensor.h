@@ -26,9 +26,9 @@ class HEADWAY_API Tensor {
 
   // ---- making tensors ----
   // Owned memory, aligned to 64 bytes, its content unspecified.
-  static Tensor empty(const Shape& shape, DType dtype = DType::float32);
-  static Tensor zeros(const Shape& shape, DType dtype = DType::float32);
-  static Tensor full(const Shape& shape, double value, DType dtype = DType::float32);
+  static Tensor empty(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu());
+  static Tensor zeros(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu());
+  static Tensor full(const Shape& shape, double value, DType dtype = DType::float32, Device device = Device::cpu());
   // A copy of `values`, whose count must be the shape's.
   template <typename T>
   static Tensor from(const std::vector<T>& values, const Shape& shape);
@@ -39,7 +39,7 @@ class HEADWAY_API Tensor {
   // A user's memory without a copy; strides are in elements. `release` runs when the last tensor on it goes.
   static Tensor wrap(void* data, const Shape& shape, DType dtype, std::function<void()> release = {});
   static Tensor wrap(void* data, const Shape& shape, const Shape& strides, DType dtype,
-                     std::function<void()> release = {});
+                     std::function<void()> release = {}, Device device = Device::cpu());
   // Pseudo-random values from a counter-based generator: the same seed gives the same values everywhere.
   static Tensor randn(const Shape& shape, std::uint64_t seed, DType dtype = DType::float32);
   static Tensor uniform(const Shape& shape, double low, double high, std::uint64_t seed, DType dtype = DType::float32);
@@ -58,8 +58,9 @@ class HEADWAY_API Tensor {
   bool is_contiguous() const;
   // Grows with every change in place of the storage, whichever view made it.
   std::uint64_t version() const;
+  // The first element's address, in the device's memory.
   void* raw_data() const;
-  // The first element; throws when T is not the tensor's dtype.
+  // The first element; throws when T is not the tensor's dtype, or the tensor is not on the CPU.
   template <typename T>
   T* data() const;
   // The element at the given indices, converted to double.
@@ -89,11 +90,12 @@ class HEADWAY_API Tensor {
   // ---- copies ----
   Tensor contiguous() const;  // itself when it is contiguous already
   Tensor clone() const;
-  Tensor to(DType dtype) const;  // itself when the dtype is the same
+  Tensor to(DType dtype) const;    // itself when the dtype is the same
+  Tensor to(Device device) const;  // itself when it is there already
 
   // ---- changes in place: refused for tensors that take part in gradients, unless a NoGradGuard lives ----
   Tensor& fill(double value);
-  Tensor& copy_from(const Tensor& source);  // converts the dtype, broadcasts the shape
+  Tensor& copy_from(const Tensor& source);  // converts the dtype, broadcasts the shape, from any device
 
   // ---- gradients ----
   // True for what set_requires_grad() marked, and for everything computed from it.

@@ -83,7 +83,7 @@ HEADWAY_API TrainingReport train(const Module& module, Optimizer& optimizer, con
                                  const std::function<BatchLoss(const BatchPosition&)>& loss_of,
                                  const TrainingOptions& options);
 
-// ---- checkpoints: one safetensors file each, replaced at once or not at all ----
+// ---- checkpoints: one safetensors file each, replaced at once or not at all; the same from every device ----
 
 struct Checkpoint {
   std::int64_t step = 0;  // the last one taken

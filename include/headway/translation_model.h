@@ -70,8 +70,10 @@ class HEADWAY_API TranslationModel : public Module {
  private:
   // Rows of the embedding plus positions from `offset` on: [batch, length, d_model].
   Tensor embed(const Tensor& tokens, std::int64_t offset) const;
+  // True where the row of <pad> is zero and must stay so in training. Reads the weights, so a device is waited for.
+  bool keeps_padding_zero() const;
   // Logits of the decoder's output.
-  Tensor project(const Tensor& hidden) const;
+  Tensor project(const Tensor& hidden, bool padding_stays_zero) const;
 
   TranslationModelOptions options_;
   Embedding shared_;

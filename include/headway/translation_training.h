@@ -43,7 +43,9 @@ struct TranslationTrainingConfig {
   std::int64_t decoder_layers = 4;
   std::int64_t feed_forward = 1024;
   std::string activation = "relu";
-  double dropout = 0.15;
+  double dropout = 0.15;            // on embeddings and on what each sublayer gives
+  double attention_dropout = 0.0;   // on attention weights
+  double activation_dropout = 0.0;  // inside the feed-forward networks
 
   // optimization
   std::int64_t epochs = 27;
@@ -60,6 +62,7 @@ struct TranslationTrainingConfig {
   std::uint64_t seed = 1;
 
   // run
+  std::string device = "cpu";              // where the model is trained; "cuda" or "cuda:1": on a GPU
   std::filesystem::path output = "model";  // the model directory; checkpoints, log and plot go into output/training
   std::int64_t checkpoint_every = 500;     // steps
   std::int64_t keep_checkpoints = 3;
@@ -68,7 +71,7 @@ struct TranslationTrainingConfig {
   // Validations without a better BLEU before stopping early; the best weights are then what is saved. 0: never, and the
   // last weights are saved.
   std::int64_t patience = 0;
-  std::string weights = "float32";        // of model.safetensors: float32, float16 or bfloat16
+  std::string weights = "float32";  // of model.safetensors: float32, float16 or bfloat16
 
   // Reads a JSON file; an Error names the file, the field, what came and what was expected.
   HEADWAY_API static TranslationTrainingConfig load(const std::filesystem::path& file);

@@ -138,6 +138,7 @@ nb::tuple attend(nb::handle query, nb::handle key, nb::handle value, const nb::k
   const AttentionOptions options = read_options("attention", given);
   AttentionResult result;
   {
+    const StreamOf stream(q, exchange_api_of(query));
     const nb::gil_scoped_release released;
     result = attention(q, k, v, options);
   }
@@ -157,6 +158,7 @@ nb::tuple attend_for_output(nb::handle query, nb::handle key, nb::handle value, 
   const AttentionOptions options = read_options("attention", given);
   AttentionResult result;
   {
+    const StreamOf stream(q, exchange_api_of(query));
     const nb::gil_scoped_release released;
     result = attention(q, k, v, options);
   }
@@ -185,6 +187,7 @@ nb::tuple attend_backward(nb::handle query, nb::handle key, nb::handle value, nb
   arguments.options = read_options("attention_backward", given);
   AttentionGradients gradients;
   {
+    const StreamOf stream(arguments.query, exchange_api_of(query));
     const nb::gil_scoped_release released;
     gradients = attention_backward(arguments);
   }

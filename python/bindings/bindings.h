@@ -6,10 +6,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "headway/device.h"
 #include "headway/tensor.h"
 
 namespace headway::python {
@@ -52,6 +54,10 @@ DType read_dtype(const std::string& argument, std::string_view name);
 DType dtype_of_code(const nb::dlpack::dtype& code, const std::string& argument);
 nb::dlpack::dtype code_of_dtype(DType dtype);
 
+// DLPack's number and index of a device, both ways; a ValueError for one where Headway does not compute.
+Device device_of_code(std::int32_t type, std::int32_t index, const std::string& argument);
+nb::dlpack::device code_of_device(Device device);
+
 // DLPack's C exchange API of an object's type, null where it has none.
 struct ExchangeApi;
 const ExchangeApi* exchange_api_of(nb::handle object);
@@ -61,5 +67,15 @@ Tensor borrow_exchanged(const ExchangeApi& api, nb::handle object, const std::st
 
 // The tensor as an object of the API's library, on the same memory; None where it is undefined.
 nb::object give_exchanged(const ExchangeApi& api, const Tensor& tensor);
+
+// While it lives, work on a GPU tensor's device goes to the stream that the tensor's library uses now: that of the
+// exchange API, or the default stream. Nothing for a tensor on the CPU.
+class StreamOf {
+ public:
+  StreamOf(const Tensor& tensor, const ExchangeApi* api);
+
+ private:
+  std::optional<CudaStreamGuard> guard_;
+};
 
 }  // namespace headway::python

@@ -40,9 +40,7 @@ Tensor from_array(nb::handle object, const std::string& name, bool bfloat16_bits
   if (!nb::try_cast(object, array)) {
     refuse(name, object, "an array in the computer's own byte order: NumPy, PyTorch or any other that speaks DLPack");
   }
-  if (array.device_type() != nb::device::cpu::value) {
-    throw nb::value_error((name + " is not in the CPU's memory, where this build computes").c_str());
-  }
+  const Device device = device_of_code(array.device_type(), array.device_id(), name);
   const bool is_bits = bfloat16_bits && array.dtype() == kBits16;
   const DType dtype = is_bits ? DType::bfloat16 : dtype_of_code(array.dtype(), name);
   Shape shape;
@@ -53,7 +51,8 @@ Tensor from_array(nb::handle object, const std::string& name, bool bfloat16_bits
   }
   // Read-only memory is only ever read: whoever writes into a tensor made it.
   void* data = const_cast<void*>(static_cast<const void*>(array.data()));
-  return Tensor::wrap(data, shape, strides, dtype, [keep = std::move(array)]() {});
+  return Tensor::wrap(
+      data, shape, strides, dtype, [keep = std::move(array)]() {}, device);
 }
 
 // A view of the tensor's memory for another library, which keeps the tensor alive.
@@ -67,7 +66,8 @@ nb::object export_array(const Tensor& tensor, const nb::dlpack::dtype& code) {
   }
   const nb::capsule owner(new Tensor(tensor), [](void* pointer) noexcept { delete static_cast<Tensor*>(pointer); });
   return nb::cast(nb::ndarray<Framework>(tensor.raw_data(), static_cast<std::size_t>(tensor.rank()), shape.data(),
-                                         owner, strides.data(), code));
+                                         owner, strides.data(), code, code_of_device(tensor.device()).device_type,
+                                         tensor.device().index));
 }
 
 nb::object to_dlpack(const Tensor& tensor, const nb::kwargs& options) {
@@ -78,6 +78,9 @@ nb::object to_dlpack(const Tensor& tensor, const nb::kwargs& options) {
 }
 
 nb::object to_numpy(const Tensor& tensor) {
+  if (!tensor.device().is_cpu()) {
+    throw nb::type_error(("numpy: the tensor is on " + tensor.device().name() + "; copy it with to(\"cpu\") first").c_str());
+  }
   if (tensor.requires_grad()) {
     throw nb::value_error("numpy: the tensor requires a gradient, which NumPy does not see: detach() it");
   }
@@ -147,8 +150,15 @@ void bind_questions(nb::class_<Tensor>& tensor) {
       .def("__array__", &to_numpy_as, "dtype"_a = nb::none(), "copy"_a = nb::none(), "The tensor as a NumPy array.")
       .def("__dlpack__", &to_dlpack, "options"_a, "A DLPack capsule on the same memory.")
       .def(
-          "__dlpack_device__", [](const Tensor&) { return nb::make_tuple(nb::device::cpu::value, 0); },
-          "The CPU's memory, as DLPack names it.")
+          "__dlpack_device__",
+          [](const Tensor& self) {
+            const nb::dlpack::device code = code_of_device(self.device());
+            return nb::make_tuple(code.device_type, code.device_id);
+          },
+          "Where the memory is, as DLPack names it.")
+      .def_prop_ro(
+          "device", [](const Tensor& self) { return self.device().name(); },
+          "Where the tensor is: \"cpu\", \"cuda\" or \"cuda:1\".")
       .def("__len__",
            [](const Tensor& self) {
              if (self.rank() == 0) throw nb::type_error("len: the tensor has no dimensions");
@@ -166,8 +176,12 @@ void bind_changes(nb::class_<Tensor>& tensor) {
       .def("contiguous", &Tensor::contiguous, "Itself when it is contiguous, else a copy that is.")
       .def("clone", &Tensor::clone, "A copy.")
       .def(
-          "to", [](const Tensor& self, const std::string& dtype) { return self.to(read_dtype("to: dtype", dtype)); },
-          "dtype"_a, "The same values in another dtype.")
+          "to",
+          [](const Tensor& self, const std::string& target) {
+            if (target == "cpu" || target.starts_with("cuda")) return self.to(Device::parse(target));
+            return self.to(read_dtype("to: dtype", target));
+          },
+          "target"_a, "The same values in another dtype, or on another device: \"cpu\", \"cuda\" or \"cuda:1\".")
       .def("detach", &Tensor::detach, "The same memory, cut off from the record of gradients.")
       .def_prop_rw(
           "requires_grad", &Tensor::requires_grad, [](Tensor& self, bool wanted) { self.set_requires_grad(wanted); },
@@ -215,6 +229,16 @@ nb::dlpack::dtype code_of_dtype(DType dtype) {
     if (element.dtype == dtype) return element.code;
   }
   return {};
+}
+
+Device device_of_code(std::int32_t type, std::int32_t index, const std::string& argument) {
+  if (type == nb::device::cpu::value) return Device::cpu();
+  if (type == nb::device::cuda::value) return Device::cuda(index);
+  throw nb::value_error((argument + " is on a device where Headway does not compute, expected the CPU or CUDA").c_str());
+}
+
+nb::dlpack::device code_of_device(Device device) {
+  return {device.is_cpu() ? nb::device::cpu::value : nb::device::cuda::value, device.index};
 }
 
 void bind_tensor(nb::module_& module) {

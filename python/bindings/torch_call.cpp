@@ -35,7 +35,7 @@ struct ExchangeApi {
   int (*export_managed)(void* object, ManagedTensor** out);
   int (*import_managed)(ManagedTensor* tensor, void** object);  // takes the tensor over
   int (*export_borrowed)(void* object, nb::dlpack::dltensor* out);
-  void* current_stream;
+  int (*current_stream)(std::int32_t device_type, std::int32_t device_index, void** out);
 };
 
 namespace {
@@ -80,11 +80,9 @@ Tensor borrow_exchanged(const ExchangeApi& api, nb::handle object, const std::st
   nb::dlpack::dltensor array;
   if (api.export_borrowed(object.ptr(), &array) != 0) {
     PyErr_Clear();
-    throw nb::value_error((name + " has no dense memory on the CPU, where this build computes").c_str());
+    throw nb::value_error((name + " has no dense memory of its own").c_str());
   }
-  if (array.device.device_type != nb::device::cpu::value) {
-    throw nb::value_error((name + " is not in the CPU's memory, where this build computes").c_str());
-  }
+  const Device device = device_of_code(array.device.device_type, array.device.device_id, name);
   const DType dtype = dtype_of_code(array.dtype, name);
   if (array.ndim > Shape::kMaxRank) {
     throw nb::value_error((name + " has " + std::to_string(array.ndim) + " dimensions, expected at most " +
@@ -97,7 +95,8 @@ Tensor borrow_exchanged(const ExchangeApi& api, nb::handle object, const std::st
     shape.push_back(array.shape[dim]);
     strides.push_back(array.strides[dim]);
   }
-  return Tensor::wrap(static_cast<std::byte*>(array.data) + array.byte_offset, shape, strides, dtype);
+  return Tensor::wrap(static_cast<std::byte*>(array.data) + array.byte_offset, shape, strides, dtype, {},
+                      device);
 }
 
 nb::object give_exchanged(const ExchangeApi& api, const Tensor& tensor) {
@@ -113,7 +112,7 @@ nb::object give_exchanged(const ExchangeApi& api, const Tensor& tensor) {
   managed.context = given.get();
   managed.deleter = [](ManagedTensor* self) { delete static_cast<Given*>(self->context); };
   managed.tensor.data = tensor.raw_data();
-  managed.tensor.device = {nb::device::cpu::value, 0};
+  managed.tensor.device = code_of_device(tensor.device());
   managed.tensor.ndim = tensor.rank();
   managed.tensor.dtype = code_of_dtype(tensor.dtype());
   managed.tensor.shape = given->shape.data();
@@ -121,6 +120,20 @@ nb::object give_exchanged(const ExchangeApi& api, const Tensor& tensor) {
   void* object = nullptr;
   if (api.import_managed(&given.release()->managed, &object) != 0) throw nb::python_error();
   return nb::steal(static_cast<PyObject*>(object));
+}
+
+StreamOf::StreamOf(const Tensor& tensor, const ExchangeApi* api) {
+  const Device device = tensor.device();
+  if (device.is_cpu()) return;
+  // cudaStreamLegacy, by whose order every library that names no stream goes.
+  void* stream = reinterpret_cast<void*>(std::uintptr_t{1});
+  if (api != nullptr && api->current_stream != nullptr) {
+    void* current = nullptr;
+    const nb::dlpack::device code = code_of_device(device);
+    if (api->current_stream(code.device_type, code.device_id, &current) != 0) throw nb::python_error();
+    if (current != nullptr) stream = current;
+  }
+  guard_.emplace(device, stream);
 }
 
 }  // namespace headway::python

@@ -42,8 +42,8 @@ def from_numpy(array, name):
 
 def from_torch(array, name):
     """A torch tensor as a tensor, without a copy."""
-    if array.device.type != "cpu":
-        raise ValueError(f"{name} is on device {array.device}, expected the CPU, where this build computes")
+    if array.device.type not in ("cpu", "cuda"):
+        raise ValueError(f"{name} is on device {array.device}, expected the CPU or CUDA")
     if array.requires_grad:
         if sys.modules["torch"].is_grad_enabled():
             raise ValueError(

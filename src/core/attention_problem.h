@@ -38,6 +38,7 @@ struct AttentionProblem {
   std::vector<double> alibi_slopes;  // (sequences, heads), or empty
   std::vector<double> sinks;         // (heads), or empty
   Dropout dropout;
+  bool deterministic = true;
   Weights weights = Weights::none;
   WeightsOf weights_of = WeightsOf::softmax;
 
@@ -46,6 +47,15 @@ struct AttentionProblem {
 
   // Query heads that share a key/value head.
   std::int64_t group() const { return kv_heads == 0 ? 1 : heads / kv_heads; }
+};
+
+// What the backward has beside the problem; absent gradients are undefined tensors.
+struct AttentionBackwardInputs {
+  Tensor output;
+  Tensor logsumexp;
+  Tensor d_output;
+  Tensor d_weights;
+  Tensor d_logsumexp;
 };
 
 }  // namespace headway::inline v0::internal

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <unordered_map>
 
+#include "core/backend.h"
 #include "core/check.h"
 #include "core/convert.h"
 #include "core/dispatch.h"
@@ -45,6 +46,15 @@ Tensor own(Tensor gradient) {
 void add_elements(const Tensor& sum, const Tensor& more) {
   constexpr std::int64_t kChunk = 1 << 15;
   const std::int64_t count = sum.element_count();
+  if (!sum.device().is_cpu()) {
+    if (count == 0) return;
+    BinaryTask task = {.operation = Binary::add, .dtype = sum.dtype(), .columns = count};
+    task.a = static_cast<const std::byte*>(sum.raw_data());
+    task.b = static_cast<const std::byte*>(more.raw_data());
+    task.result = static_cast<std::byte*>(sum.raw_data());
+    device_backend(sum.device()).binary(task);
+    return;
+  }
   dispatch_floating(sum.dtype(), [&]<typename T>() {
     T* to = sum.data<T>();
     const T* from = more.data<T>();
@@ -244,6 +254,8 @@ void Tensor::set_grad(const Tensor& gradient) const {
   internal::check(record != nullptr && is_leaf(), "set_grad: ", *this, " is not a leaf that requires a gradient");
   internal::check(!gradient.defined() || (gradient.shape() == shape() && gradient.dtype() == dtype()),
                   "set_grad: the gradient is ", gradient, ", expected ", *this);
+  internal::check(!gradient.defined() || gradient.device() == device(), "set_grad: the gradient is on ",
+                  gradient.defined() ? gradient.device() : device(), ", expected ", device());
   record->sum = gradient;
 }
 
@@ -255,11 +267,13 @@ void Tensor::backward(const Tensor& d_this, bool retain_graph) const {
   if (gradient.defined()) {
     internal::check(gradient.shape() == shape() && gradient.dtype() == dtype(), "backward: d_this is ", gradient,
                     ", expected ", *this);
+    internal::check(gradient.device() == device(), "backward: d_this is on ", gradient.device(), ", expected ",
+                    device());
     gradient = gradient.detach();
   } else {
     internal::check(element_count() == 1, "backward: ", *this, " has ", element_count(),
                     " elements, expected one, or a gradient of its shape");
-    gradient = full(shape(), 1.0, dtype());
+    gradient = full(shape(), 1.0, dtype(), device());
   }
   const NoGradGuard guard;
   internal::Walk walk(retain_graph);

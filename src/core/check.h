@@ -18,7 +18,7 @@ inline void append_part(std::ostream& text, std::string_view part) { text << par
 inline void append_part(std::ostream& text, const char* part) { text << part; }
 inline void append_part(std::ostream& text, bool part) { text << (part ? "true" : "false"); }
 inline void append_part(std::ostream& text, DType part) { text << dtype_name(part); }
-inline void append_part(std::ostream& text, Device) { text << "cpu"; }
+inline void append_part(std::ostream& text, Device part) { text << part.name(); }
 inline void append_part(std::ostream& text, const Shape& part) { text << part.to_string(); }
 inline void append_part(std::ostream& text, const Tensor& part) { text << part.describe(); }
 template <typename Number>

@@ -11,24 +11,25 @@
 
 namespace headway::inline v0::internal {
 
-// Owned memory, or a user's memory with what to call when it is no longer needed.
+// Owned memory of the CPU, or any other memory with what to call when it is no longer needed.
 class Storage {
  public:
   explicit Storage(AlignedMemory memory);
-  Storage(void* data, std::function<void()> release);
+  Storage(void* data, std::function<void()> release, Device device = Device::cpu());
   ~Storage();
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
   std::byte* data() const { return data_; }
-  Device device() const { return Device::cpu(); }
+  Device device() const { return device_; }
   std::uint64_t version() const { return version_.load(std::memory_order_relaxed); }
   void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
-  AlignedMemory memory_;           // empty for a user's memory
+  AlignedMemory memory_;           // empty for other memory
   std::function<void()> release_;  // empty for owned memory
   std::byte* data_;
+  Device device_;
   std::atomic<std::uint64_t> version_{0};
 };
 

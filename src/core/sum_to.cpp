@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/autograd.h"
+#include "core/backend.h"
 #include "core/check.h"
 #include "core/convert.h"
 #include "core/dispatch.h"
@@ -11,13 +12,6 @@
 
 namespace headway::inline v0::internal {
 namespace {
-
-// x (outer, middle, inner), dense -> target (outer, inner): the sum over the middle.
-struct MiddleSum {
-  std::int64_t outer = 1;
-  std::int64_t middle = 1;
-  std::int64_t inner = 1;
-};
 
 constexpr std::int64_t kColumns = 64;  // inner elements of a task: a row of sums that stays in registers and L1
 constexpr std::int64_t kChunk = 4096;  // middle elements of a task where there is nothing beside them
@@ -93,8 +87,15 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
   order.insert(order.end(), (summed_lead ? kept : summed).begin(), (summed_lead ? kept : summed).end());
   const Tensor dense = x.detach().permute(order).contiguous();
   (summed_lead ? sizes.inner : sizes.outer) = kept_count;
-  Tensor target = Tensor::empty(shape, x.dtype());
+  Tensor target = Tensor::empty(shape, x.dtype(), x.device());
   if (target.element_count() == 0) return target;
+  if (!x.device().is_cpu()) {
+    sizes.dtype = x.dtype();
+    sizes.x = static_cast<const std::byte*>(dense.raw_data());
+    sizes.target = static_cast<std::byte*>(target.raw_data());
+    device_backend(x.device()).middle_sum(sizes);
+    return target;
+  }
   dispatch_floating(x.dtype(), [&]<typename T>() {
     if (sizes.inner == 1) {
       sum_rows(dense.data<T>(), target.data<T>(), sizes);

@@ -8,6 +8,7 @@
 #include <numbers>
 #include <utility>
 
+#include "core/backend.h"
 #include "core/check.h"
 #include "core/convert.h"
 #include "core/dispatch.h"
@@ -82,9 +83,20 @@ void bump_version(const Tensor& tensor) { TensorImpl::of(tensor).storage().bump_
 
 namespace {
 
+std::size_t byte_count(const Shape& shape, DType dtype) {
+  return static_cast<std::size_t>(internal::checked_element_count(shape, dtype)) * item_size(dtype);
+}
+
 Tensor make_owned(const Shape& shape, DType dtype, internal::AlignedMemory (*allocate)(std::size_t bytes)) {
-  const auto count = static_cast<std::size_t>(internal::checked_element_count(shape, dtype));
-  auto storage = std::make_shared<internal::Storage>(allocate(count * item_size(dtype)));
+  auto storage = std::make_shared<internal::Storage>(allocate(byte_count(shape, dtype)));
+  return TensorImpl::make(std::move(storage), 0, shape, internal::contiguous_strides(shape), dtype);
+}
+
+Tensor make_on_device(const Shape& shape, DType dtype, Device device) {
+  internal::DeviceBackend& backend = internal::device_backend(device);
+  void* data = backend.allocate(byte_count(shape, dtype));
+  auto storage = std::make_shared<internal::Storage>(
+      data, [&backend, data] { backend.release(data); }, device);
   return TensorImpl::make(std::move(storage), 0, shape, internal::contiguous_strides(shape), dtype);
 }
 
@@ -118,15 +130,20 @@ double unit_interval(std::uint32_t high, std::uint32_t low) {
 
 // ---- making tensors ----
 
-Tensor Tensor::empty(const Shape& shape, DType dtype) {
+Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
+  if (!device.is_cpu()) return make_on_device(shape, dtype, device);
   return make_owned(shape, dtype, internal::AlignedMemory::uninitialized);
 }
 
-Tensor Tensor::zeros(const Shape& shape, DType dtype) {
-  return make_owned(shape, dtype, internal::AlignedMemory::zeroed);
+Tensor Tensor::zeros(const Shape& shape, DType dtype, Device device) {
+  if (device.is_cpu()) return make_owned(shape, dtype, internal::AlignedMemory::zeroed);
+  Tensor tensor = make_on_device(shape, dtype, device);
+  internal::device_backend(device).set_zero(tensor.raw_data(), byte_count(shape, dtype));
+  return tensor;
 }
 
-Tensor Tensor::full(const Shape& shape, double value, DType dtype) {
+Tensor Tensor::full(const Shape& shape, double value, DType dtype, Device device) {
+  if (!device.is_cpu()) return empty(shape, dtype, device).fill(value);
   Tensor tensor = empty(shape, dtype);
   internal::dispatch_all(
       dtype, [&]<typename T>() { std::fill_n(tensor.data<T>(), tensor.element_count(), internal::convert<T>(value)); });
@@ -148,7 +165,8 @@ Tensor Tensor::wrap(void* data, const Shape& shape, DType dtype, std::function<v
   return wrap(data, shape, internal::contiguous_strides(shape), dtype, std::move(release));
 }
 
-Tensor Tensor::wrap(void* data, const Shape& shape, const Shape& strides, DType dtype, std::function<void()> release) {
+Tensor Tensor::wrap(void* data, const Shape& shape, const Shape& strides, DType dtype, std::function<void()> release,
+                    Device device) {
   const std::int64_t count = internal::checked_element_count(shape, dtype);
   check(strides.rank() == shape.rank(), "wrap: strides ", strides, " do not match shape ", shape);
   check(data != nullptr || count == 0, "wrap: data is null, expected ", count, " elements of ", dtype);
@@ -164,7 +182,8 @@ Tensor Tensor::wrap(void* data, const Shape& shape, const Shape& strides, DType 
   }
   check(!__builtin_mul_overflow(last, static_cast<std::int64_t>(item_size(dtype)), &last), "wrap: strides ", strides,
         " with shape ", shape, " reach further than 64 bits can count");
-  return TensorImpl::make(std::make_shared<internal::Storage>(data, std::move(release)), 0, shape, strides, dtype);
+  auto storage = std::make_shared<internal::Storage>(data, std::move(release), device);
+  return TensorImpl::make(std::move(storage), 0, shape, strides, dtype);
 }
 
 Tensor Tensor::randn(const Shape& shape, std::uint64_t seed, DType dtype) {
@@ -199,6 +218,7 @@ void* Tensor::raw_data() const { return TensorImpl::of(*this).data(); }
 template <typename T>
 T* Tensor::data() const {
   check(dtype() == dtype_of<T>, "data: the tensor is ", *this, ", and was asked for ", dtype_of<T>);
+  check(device().is_cpu(), "data: the tensor is ", *this, " on ", device(), "; copy it with to(Device::cpu()) first");
   return static_cast<T*>(raw_data());
 }
 
@@ -217,7 +237,7 @@ double Tensor::item() const {
 }
 
 std::vector<double> Tensor::to_vector() const {
-  const Tensor dense = to(DType::float64).contiguous();
+  const Tensor dense = detach().to(Device::cpu()).to(DType::float64).contiguous();
   const double* data = dense.data<double>();
   return std::vector<double>(data, data + dense.element_count());
 }

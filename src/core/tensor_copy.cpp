@@ -2,6 +2,7 @@
 #include <functional>
 
 #include "core/autograd.h"
+#include "core/backend.h"
 #include "core/check.h"
 #include "core/convert.h"
 #include "core/dispatch.h"
@@ -14,14 +15,39 @@ using internal::check;
 
 namespace {
 
+Tensor dense_copy(const Tensor& source, DType dtype);
+
+std::size_t byte_count(const Tensor& tensor) {
+  return static_cast<std::size_t>(tensor.element_count()) * item_size(tensor.dtype());
+}
+
+// The elements of a tensor, in row-major order, on another device.
+Tensor moved(const Tensor& source, Device device) {
+  const Tensor dense = source.is_contiguous() ? source : dense_copy(source, source.dtype());
+  if (!source.device().is_cpu() && !device.is_cpu()) return moved(moved(dense, Device::cpu()), device);
+  Tensor target = Tensor::empty(dense.shape(), dense.dtype(), device);
+  if (device.is_cpu()) {
+    internal::device_backend(source.device()).copy_to_host(target.raw_data(), dense.raw_data(), byte_count(dense));
+  } else {
+    internal::device_backend(device).copy_to_device(target.raw_data(), dense.raw_data(), byte_count(dense));
+  }
+  return target;
+}
+
 // Copies into a tensor of the same shape that shares no memory with the source.
 void copy_elements(const Tensor& target, const Tensor& source) {
-  internal::strided_copy({target.raw_data(), target.strides(), target.dtype()},
-                         {source.raw_data(), source.strides(), source.dtype()}, target.shape());
+  const Tensor here = source.device() == target.device() ? source : moved(source, target.device());
+  const internal::StridedTarget to = {target.raw_data(), target.strides(), target.dtype()};
+  const internal::StridedSource from = {here.raw_data(), here.strides(), here.dtype()};
+  if (target.device().is_cpu()) {
+    internal::strided_copy(to, from, target.shape());
+  } else if (target.element_count() > 0) {
+    internal::device_backend(target.device()).strided_copy(to, from, target.shape());
+  }
 }
 
 Tensor dense_copy(const Tensor& source, DType dtype) {
-  Tensor copy = Tensor::empty(source.shape(), dtype);
+  Tensor copy = Tensor::empty(source.shape(), dtype, source.device());
   copy_elements(copy, source);
   return copy;
 }
@@ -52,7 +78,7 @@ bool may_overlap(const Tensor& a, const Tensor& b) {
     return false;
   }
   const std::less<const std::byte*> before;  // a total order also across allocations, unlike <
-  return before(static_cast<const std::byte*>(a.raw_data()), end_of(b)) &&
+  return a.device() == b.device() && before(static_cast<const std::byte*>(a.raw_data()), end_of(b)) &&
          before(static_cast<const std::byte*>(b.raw_data()), end_of(a));
 }
 
@@ -64,9 +90,20 @@ Tensor Tensor::clone() const { return recorded_copy("clone", *this, dtype()); }
 
 Tensor Tensor::to(DType wanted) const { return wanted == dtype() ? *this : recorded_copy("to", *this, wanted); }
 
+Tensor Tensor::to(Device wanted) const {
+  if (wanted == device()) return *this;
+  Tensor copy = moved(detach(), wanted);
+  if (internal::needs_gradient(*this)) {
+    internal::record("to", {*this}, {copy}, [from = device()](internal::BackwardCall& call) {
+      return internal::Tensors{call.d_output().to(from)};
+    });
+  }
+  return copy;
+}
+
 Tensor& Tensor::fill(double value) {
   internal::check_change_in_place("fill", *this);
-  copy_elements(*this, full({}, value, dtype()).expand(shape()));
+  copy_elements(*this, full({}, value, dtype()).to(device()).expand(shape()));
   internal::bump_version(*this);
   return *this;
 }
@@ -78,7 +115,7 @@ Tensor& Tensor::copy_from(const Tensor& source) {
   }
   check(source.defined(), "copy_from: the source is undefined");
   internal::check_change_in_place("copy_from", *this);
-  const Tensor expanded = source.expand(shape());
+  const Tensor expanded = source.detach().to(device()).expand(shape());
   copy_elements(*this, may_overlap(*this, expanded) ? expanded.clone() : expanded);
   internal::bump_version(*this);
   return *this;

@@ -29,7 +29,7 @@ Tensor recorded(const char* name, const Tensor& source, Tensor view, std::functi
 // The gradient of a part of a tensor, with zeros around it.
 template <typename Part>
 Tensor embed_gradient(const Tensor& d_view, const Shape& shape, const Part& part) {
-  Tensor d_source = Tensor::zeros(shape, d_view.dtype());
+  Tensor d_source = Tensor::zeros(shape, d_view.dtype(), d_view.device());
   part(d_source).copy_from(d_view);
   return d_source;
 }

@@ -9,18 +9,10 @@ namespace headway::inline v0::internal::cpu {
 // are contiguous; all are allocated.
 void attention(const AttentionProblem& problem, AttentionResult& result);
 
-// What the backward has beside the problem; absent gradients are undefined tensors.
-struct BackwardInputs {
-  Tensor output;
-  Tensor logsumexp;
-  Tensor d_output;
-  Tensor d_weights;
-  Tensor d_logsumexp;
-};
-
 // Fills the gradients, which are allocated with contiguous last dimensions; bias and sinks only where they are defined.
 // gradients.bias is zero and has the shape of problem.bias with broadcast dimensions reduced to 1, in float32 or float64
 // sums.
-void attention_backward(const AttentionProblem& problem, const BackwardInputs& inputs, AttentionGradients& gradients);
+void attention_backward(const AttentionProblem& problem, const AttentionBackwardInputs& inputs,
+                        AttentionGradients& gradients);
 
 }  // namespace headway::inline v0::internal::cpu

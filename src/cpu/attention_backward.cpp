@@ -25,7 +25,7 @@ constexpr std::size_t kSectionBytes = std::size_t{32} << 20;
 
 class BackwardPlan {
  public:
-  BackwardPlan(const AttentionProblem& problem, const BackwardInputs& inputs, AttentionGradients& gradients)
+  BackwardPlan(const AttentionProblem& problem, const AttentionBackwardInputs& inputs, AttentionGradients& gradients)
       : problem_(problem),
         inputs_(inputs),
         gradients_(gradients),
@@ -469,7 +469,7 @@ class BackwardPlan {
   }
 
   const AttentionProblem& problem_;
-  const BackwardInputs& inputs_;
+  const AttentionBackwardInputs& inputs_;
   AttentionGradients& gradients_;
   const AttentionKernels& kernels_;
   const std::vector<ScoreRule> rules_;  // (sequences, heads)
@@ -492,7 +492,8 @@ class BackwardPlan {
 
 }  // namespace
 
-void attention_backward(const AttentionProblem& problem, const BackwardInputs& inputs, AttentionGradients& gradients) {
+void attention_backward(const AttentionProblem& problem, const AttentionBackwardInputs& inputs,
+                        AttentionGradients& gradients) {
   BackwardPlan(problem, inputs, gradients).run();
 }
 

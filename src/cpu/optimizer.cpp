@@ -52,7 +52,7 @@ void for_chunks(const std::vector<Chunk>& chunks, const Body& body) {
 
 }  // namespace
 
-void sgd(std::span<const ParameterSpan> parameters, const SgdOptions& options) {
+void sgd(std::span<const ParameterSpan> parameters, const SgdStep& options) {
   for_chunks(cut(parameters), [&](const Chunk& chunk, std::size_t) {
     const ParameterSpan& parameter = *chunk.parameter;
     SgdTask task;
@@ -72,7 +72,7 @@ void sgd(std::span<const ParameterSpan> parameters, const SgdOptions& options) {
   });
 }
 
-void adam(std::span<const ParameterSpan> parameters, const AdamOptions& options) {
+void adam(std::span<const ParameterSpan> parameters, const AdamStep& options) {
   for_chunks(cut(parameters), [&](const Chunk& chunk, std::size_t) {
     const ParameterSpan& parameter = *chunk.parameter;
     const auto step = static_cast<double>(parameter.step);

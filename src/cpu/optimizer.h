@@ -1,53 +1,18 @@
 // Steps of optimizers on the CPU, each over all parameters at once.
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <vector>
 
-#include "headway/dtype.h"
+#include "core/optimizer_tasks.h"
 
 namespace headway::inline v0::internal::cpu {
 
-// One parameter and what an optimizer keeps about it: dense memory of `count` elements each. The state is float64 for
-// float64 and float32 for the other dtypes, zero at first.
-struct ParameterSpan {
-  void* value = nullptr;           // of dtype
-  const void* gradient = nullptr;  // of dtype
-  void* first = nullptr;           // the momentum of sgd (null without), the first moment of adam
-  void* second = nullptr;          // adam: the second moment
-  void* largest = nullptr;         // adam: the largest second moment so far (AMSGrad); null without
-  std::int64_t count = 0;
-  std::int64_t step = 1;  // which step of this parameter it is, from 1
-  DType dtype = DType::float32;
-};
-
-struct SgdOptions {
-  double learning_rate = 1e-3;
-  double momentum = 0;  // not 0: every span has `first`
-  double dampening = 0;
-  double weight_decay = 0;
-  bool nesterov = false;
-  double gradient_factor = 1;  // gradients count times this, for clipping; they are not changed
-};
 // value -= learning_rate * (momentum of) (gradient + weight_decay * value), as torch.optim.SGD.
-void sgd(std::span<const ParameterSpan> parameters, const SgdOptions& options);
+void sgd(std::span<const ParameterSpan> parameters, const SgdStep& options);
 
-enum class WeightDecay {
-  added,      // to the gradient: Adam
-  decoupled,  // from the gradient: AdamW
-};
-struct AdamOptions {
-  double learning_rate = 1e-3;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double epsilon = 1e-8;
-  double weight_decay = 0;
-  WeightDecay decay = WeightDecay::decoupled;
-  double gradient_factor = 1;  // as in SgdOptions
-};
 // A step of torch.optim.Adam or AdamW; with AMSGrad for the spans that have `largest`.
-void adam(std::span<const ParameterSpan> parameters, const AdamOptions& options);
+void adam(std::span<const ParameterSpan> parameters, const AdamStep& options);
 
 // The sum of the squares of every span's gradient, in float64. What is not finite shows that the gradient holds a NaN
 // or an infinity, or for float64 a square past the range.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/convert.h"
+#include "core/dispatch.h"
 #include "core/divide.h"
 #include "core/scratch.h"
 #include "core/thread_pool.h"
@@ -143,7 +145,7 @@ void softmax_backward(SoftmaxKind kind, const Tensor& y, const Tensor& d_y, cons
   for_rows(row_count(y), task.classes, task, rowwise_kernels().softmax_backward);
 }
 
-std::vector<double> cross_entropy(const CrossEntropyRows& rows) {
+void cross_entropy(const CrossEntropyRows& rows, double factor, bool per_row, const Tensor& loss) {
   std::vector<double> losses(static_cast<std::size_t>(rows.targets.element_count()));
   CrossEntropyTask task;
   task.dtype = rows.logits.dtype();
@@ -154,7 +156,16 @@ std::vector<double> cross_entropy(const CrossEntropyRows& rows) {
   task.logsumexp = rows.logsumexp.raw_data();
   task.losses = losses.data();
   for_rows(rows.targets.element_count(), task.classes, task, rowwise_kernels().cross_entropy);
-  return losses;
+  double sum = 0;
+  for (const double value : losses) sum += value;
+  dispatch_floating(loss.dtype(), [&]<typename T>() {
+    T* to = loss.data<T>();
+    if (per_row) {
+      std::transform(losses.begin(), losses.end(), to, [](double value) { return convert<T>(value); });
+    } else {
+      *to = convert<T>(sum * factor);
+    }
+  });
 }
 
 void cross_entropy_backward(const CrossEntropyRows& rows, const Tensor& d_loss, double factor, const Tensor& d_logits) {

@@ -5,45 +5,20 @@
 #include <cstdint>
 #include <vector>
 
-#include "headway/tensor.h"
+#include "core/rowwise_tasks.h"
 
 namespace headway::inline v0::internal::cpu {
 
-struct NormResult {
-  Tensor y;        // of x's shape
-  Tensor mean;     // (rows) float64 for float64, else float32; undefined: RMS norm
-  Tensor inverse;  // (rows) likewise: 1 / sqrt(variance + epsilon)
-};
 // Fills the result. Undefined weights are ones, undefined biases zeros.
 void norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon, const NormResult& result);
-
-struct NormGradients {
-  Tensor x;       // may be d_y itself; undefined: not wanted
-  Tensor weight;  // (features); undefined: not wanted
-  Tensor bias;    // (features); undefined: not wanted
-};
-struct NormBackwardInputs {
-  Tensor x;
-  Tensor weight;  // undefined: ones
-  Tensor mean;    // undefined: RMS norm
-  Tensor inverse;
-  Tensor d_y;
-};
 void norm_backward(const NormBackwardInputs& inputs, const NormGradients& gradients);
 
-enum class SoftmaxKind { softmax, logarithm };
 void softmax(SoftmaxKind kind, const Tensor& x, const Tensor& y);
 // d_x may be d_y itself.
 void softmax_backward(SoftmaxKind kind, const Tensor& y, const Tensor& d_y, const Tensor& d_x);
 
-struct CrossEntropyRows {
-  Tensor logits;     // (rows, classes)
-  Tensor targets;    // (rows) int64; negative where a row counts nothing
-  Tensor logsumexp;  // (rows) float64 for float64, else float32
-  double smoothing = 0;
-};
-// Fills logsumexp, and gives the loss of every row.
-std::vector<double> cross_entropy(const CrossEntropyRows& rows);
+// Fills logsumexp and the loss, of the logits' dtype: one per row, else the sum of all times `factor` in its one element.
+void cross_entropy(const CrossEntropyRows& rows, double factor, bool per_row, const Tensor& loss);
 // d_logits = (softmax - target distribution) * d_loss * factor; d_loss has one element, or one per row.
 void cross_entropy_backward(const CrossEntropyRows& rows, const Tensor& d_loss, double factor, const Tensor& d_logits);
 

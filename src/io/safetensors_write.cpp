@@ -153,7 +153,7 @@ void save_safetensors(const std::filesystem::path& path, const std::map<std::str
   internal::TemporaryFile file(path);
   file.write(start.data(), start.size());
   for (const auto& [name, tensor] : order) {
-    const Tensor dense = tensor->contiguous();
+    const Tensor dense = tensor->to(Device::cpu()).contiguous();
     file.write(dense.raw_data(), internal::byte_count(dense));
   }
   file.move_to_target();

@@ -49,11 +49,11 @@ bool is_zero_row(const Tensor& matrix, std::int64_t row) {
   return std::all_of(values.begin(), values.end(), [](double value) { return value == 0.0; });
 }
 
-// Ones with a zero at `row`: [rows, 1].
-Tensor all_rows_but(std::int64_t rows, std::int64_t row) {
-  Tensor kept = Tensor::full({rows, 1}, 1.0);
+// Ones with a zero at `row`: [rows of the matrix, 1], of its dtype and on its device.
+Tensor all_rows_but(std::int64_t row, const Tensor& matrix) {
+  const Tensor kept = Tensor::full({matrix.size(0), 1}, 1.0);
   kept.data<float>()[row] = 0.0F;
-  return kept;
+  return kept.to(matrix.device()).to(matrix.dtype());
 }
 
 // Which source positions are tokens: keep [batch, source_length], or nothing where all are.
@@ -61,7 +61,7 @@ Mask padding_of(const char* name, const Tensor& lengths, std::int64_t batch, std
   if (!lengths.defined()) return {};
   check(lengths.dtype() == DType::int64 && lengths.shape() == Shape({batch}), name, ": source_lengths is ", lengths,
         ", expected int64", Shape({batch}));
-  const Tensor dense = lengths.contiguous();
+  const Tensor dense = lengths.to(Device::cpu()).contiguous();
   const Tensor keep = Tensor::empty({batch, source_length}, DType::boolean);
   bool* kept = keep.data<bool>();
   bool any_padding = false;
@@ -121,12 +121,15 @@ Tensor TranslationModel::embed(const Tensor& tokens, std::int64_t offset) const 
   return dropout_.forward(positions_.forward(rows, offset));
 }
 
-Tensor TranslationModel::project(const Tensor& hidden) const {
+bool TranslationModel::keeps_padding_zero() const {
+  const Tensor& weight = shared_.weight().get();
+  return gradients_enabled() && weight.requires_grad() && is_zero_row(weight, options_.pad_token_id);
+}
+
+Tensor TranslationModel::project(const Tensor& hidden, bool padding_stays_zero) const {
   Tensor weight = shared_.weight().get();
-  // The row of <pad> is zero and stays so: the output's matrix gives it no gradient either.
-  if (gradients_enabled() && weight.requires_grad() && is_zero_row(weight, options_.pad_token_id)) {
-    weight = mul(weight, all_rows_but(options_.vocab_size, options_.pad_token_id).to(weight.dtype()));
-  }
+  // The row of <pad> gets no gradient from the output's matrix either.
+  if (padding_stays_zero) weight = mul(weight, all_rows_but(options_.pad_token_id, weight));
   return linear(hidden, weight, final_logits_bias_.get().view({options_.vocab_size}));
 }
 
@@ -144,6 +147,7 @@ Tensor TranslationModel::forward(const TranslationInput& input) const {
   check_tokens("forward", "target", input.target, 2);
   check(input.source.size(0) == input.target.size(0), "TranslationModel::forward: source is ", input.source,
         " and target is ", input.target, ", expected one batch");
+  const bool padding_stays_zero = keeps_padding_zero();  // asked before a device has work that this would wait for
   const Tensor memory = encode(input.source, input.source_lengths, input.encoder_weights);
   const Tensor hidden =
       decoder_.forward({.target = embed(input.target, 0),
@@ -153,7 +157,7 @@ Tensor TranslationModel::forward(const TranslationInput& input) const {
                         .target_causal = Causal::top_left,
                         .self_weights = input.decoder_weights,
                         .memory_weights = input.cross_weights});
-  return project(hidden);
+  return project(hidden, padding_stays_zero);
 }
 
 Tensor TranslationModel::decode_step(const Tensor& tokens, const Tensor& memory, const Tensor& source_lengths,
@@ -169,7 +173,7 @@ Tensor TranslationModel::decode_step(const Tensor& tokens, const Tensor& memory,
                         .memory_padding_mask = padding_of("TranslationModel::decode_step", source_lengths,
                                                           memory.size(0), memory.size(1))},
                        cache);
-  return project(hidden.select(1, 0));
+  return project(hidden.select(1, 0), keeps_padding_zero());
 }
 
 }  // namespace headway::inline v0

@@ -37,7 +37,7 @@ void check_boolean(const char* name, const Mask& mask) {
 
 // The number of keys of each entry when the padding is all at the end; empty where it is not.
 std::vector<std::int64_t> lengths_of(const Mask& padding) {
-  const Tensor dense = padding.tensor().contiguous();  // (batch, key_length)
+  const Tensor dense = padding.tensor().to(Device::cpu()).contiguous();  // (batch, key_length)
   const bool* kept = dense.data<bool>();
   const std::int64_t length = dense.size(1);
   std::vector<std::int64_t> lengths;
@@ -52,14 +52,14 @@ std::vector<std::int64_t> lengths_of(const Mask& padding) {
   return lengths;
 }
 
-// One boolean mask out of several, in which true keeps.
+// One boolean mask out of several, in which true keeps; on the CPU.
 class Keep {
  public:
   explicit Keep(const Shape& shape) : keep_(Tensor::full(shape, 1.0, DType::boolean)), shape_(shape) {}
 
   // Drops what the mask, which broadcasts to the shape, does not keep.
   void restrict_to(const Tensor& mask, bool true_keeps) {
-    const Tensor every = mask.expand(shape_).contiguous();
+    const Tensor every = mask.to(Device::cpu()).expand(shape_).contiguous();
     const bool* value = every.data<bool>();
     bool* keep = keep_.data<bool>();
     for (std::int64_t i = 0; i < keep_.element_count(); ++i) keep[i] = keep[i] && value[i] == true_keeps;
@@ -90,10 +90,10 @@ Tensor with_extra_keys(const Tensor& mask, const MaskShape& shape, double value)
   full[-1] = shape.key_length;
   Shape extra = full;
   extra[-1] = shape.extra_keys;
-  const Tensor columns = Tensor::full(extra, value, mask.dtype());
+  const Tensor columns = Tensor::full(extra, value, mask.dtype(), mask.device());
   if (is_floating(mask.dtype())) return concat({mask.expand(full), columns}, -1);
   full[-1] += shape.extra_keys;
-  Tensor joined = Tensor::empty(full, mask.dtype());
+  Tensor joined = Tensor::empty(full, mask.dtype(), mask.device());
   joined.slice(-1, 0, shape.key_length).copy_from(mask);
   joined.slice(-1, shape.key_length, full[-1]).copy_from(columns);
   return joined;

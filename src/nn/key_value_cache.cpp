@@ -8,6 +8,16 @@ namespace headway::inline v0 {
 
 using internal::check;
 
+namespace {
+
+// True when two tensors [batch, kv_heads, length, head_dim] can be joined along their lengths.
+bool go_together(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.device() == b.device() && a.size(0) == b.size(0) && a.size(1) == b.size(1) &&
+         a.size(3) == b.size(3);
+}
+
+}  // namespace
+
 std::pair<Tensor, Tensor> KeyValueCache::append(const Tensor& keys, const Tensor& values) {
   constexpr std::int64_t kFirstCapacity = 32;
   check(keys.rank() == 4 && values.rank() == 4 && keys.size(2) == values.size(2), "KeyValueCache: keys are ", keys,
@@ -16,15 +26,13 @@ std::pair<Tensor, Tensor> KeyValueCache::append(const Tensor& keys, const Tensor
   const NoGradGuard guard;
   const auto grow = [&](const Tensor& held, const Tensor& more) {
     if (held.defined() && length_ > 0) {
-      check(held.dtype() == more.dtype() && held.size(0) == more.size(0) && held.size(1) == more.size(1) &&
-                held.size(3) == more.size(3),
-            "KeyValueCache: ", more, " does not go with what is held, ", held);
+      check(go_together(held, more), "KeyValueCache: ", more, " on ", more.device(), " does not go with what is held, ",
+            held, " on ", held.device());
     }
-    const bool fits = held.defined() && held.dtype() == more.dtype() && held.size(0) == more.size(0) &&
-                      held.size(1) == more.size(1) && held.size(3) == more.size(3) && held.size(2) >= length_ + added;
+    const bool fits = held.defined() && go_together(held, more) && held.size(2) >= length_ + added;
     if (fits) return held;
     const std::int64_t capacity = std::max({kFirstCapacity, length_ + added, 2 * length_});
-    Tensor larger = Tensor::empty({more.size(0), more.size(1), capacity, more.size(3)}, more.dtype());
+    Tensor larger = Tensor::empty({more.size(0), more.size(1), capacity, more.size(3)}, more.dtype(), more.device());
     if (length_ > 0) larger.slice(2, 0, length_).copy_from(held.slice(2, 0, length_));
     return larger;
   };
@@ -49,7 +57,7 @@ void KeyValueCache::reorder(const std::vector<std::int64_t>& entries) {
   const auto gather = [&](const Tensor& held) {
     Shape shape = held.shape();
     shape[0] = static_cast<std::int64_t>(entries.size());
-    const Tensor chosen = Tensor::empty(shape, held.dtype());
+    const Tensor chosen = Tensor::empty(shape, held.dtype(), held.device());
     for (std::size_t i = 0; i < entries.size(); ++i) {
       chosen.select(0, static_cast<std::int64_t>(i))
           .slice(1, 0, length_)

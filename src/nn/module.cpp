@@ -164,6 +164,17 @@ void Module::to(DType dtype) const {
   });
 }
 
+void Module::to(Device device) const {
+  const NoGradGuard guard;
+  state_->for_each("", [&](const std::string&, const State::Entry& entry) {
+    const Tensor& tensor = entry.parameter.get();
+    if (!tensor.defined() || tensor.device() == device) return;
+    Tensor moved = tensor.to(device);
+    if (tensor.requires_grad()) moved.set_requires_grad();
+    entry.parameter.set(moved);
+  });
+}
+
 void Module::set_requires_grad(bool wanted) const {
   for (Tensor& tensor : parameters()) tensor.set_requires_grad(wanted);
 }

@@ -49,8 +49,9 @@ LinearOptions out_proj_options(const MultiHeadAttentionOptions& options, std::in
 
 // True when both are the same numbers with the same way back for their gradients.
 bool is_same(const Tensor& a, const Tensor& b) {
-  return a.raw_data() == b.raw_data() && a.shape() == b.shape() && a.strides() == b.strides() &&
-         a.dtype() == b.dtype() && TensorImpl::of(a).gradient() == TensorImpl::of(b).gradient();
+  return a.raw_data() == b.raw_data() && a.device() == b.device() && a.shape() == b.shape() &&
+         a.strides() == b.strides() && a.dtype() == b.dtype() &&
+         TensorImpl::of(a).gradient() == TensorImpl::of(b).gradient();
 }
 
 }  // namespace
@@ -184,7 +185,7 @@ struct MultiHeadAttention::Call {
     if (learned.defined()) {
       parts.push_back(learned.get().view({1, layer.kv_heads_, 1, layer.head_dim_}).expand(one));
     }
-    if (layer.options_.add_zero_attn) parts.push_back(Tensor::zeros(one, tensor.dtype()));
+    if (layer.options_.add_zero_attn) parts.push_back(Tensor::zeros(one, tensor.dtype(), tensor.device()));
     return parts.size() == 1 ? tensor : concat(parts, 2);
   }
 

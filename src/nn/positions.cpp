@@ -1,5 +1,6 @@
 #include "core/check.h"
 #include "headway/layers.h"
+#include "nn/device_copies.h"
 #include "nn/initial_values.h"
 
 namespace headway::inline v0 {
@@ -24,12 +25,14 @@ void check_options(const char* name, const PositionsOptions& options) {
 SinusoidalPositions::SinusoidalPositions(const PositionsOptions& options)
     : options_(options), dropout_(options.dropout) {
   check_options("SinusoidalPositions", options);
-  table_ = sinusoidal_positions(options.max_length, options.features, options.layout, options.dtype);
+  table_ = std::make_shared<internal::DeviceCopies>(
+      sinusoidal_positions(options.max_length, options.features, options.layout, options.dtype));
   add_module("dropout", dropout_);
 }
 
 Tensor SinusoidalPositions::forward(const Tensor& x, std::int64_t offset) const {
-  return dropout_.forward(add(x, rows_for("SinusoidalPositions", table_, x, offset).to(x.dtype())));
+  const Tensor table = table_->on(x.device());
+  return dropout_.forward(add(x, rows_for("SinusoidalPositions", table, x, offset).to(x.dtype())));
 }
 
 LearnedPositions::LearnedPositions(const PositionsOptions& options) : options_(options), dropout_(options.dropout) {

@@ -6,18 +6,18 @@ namespace headway::inline v0 {
 namespace internal {
 namespace {
 
-// d_x from the gradient and what was kept: the output or x, by cpu::slope_from_output().
+// d_x from the gradient and what was kept: the output or x, by slope_from_output().
 Tensor activation_gradient(Activation activation, Tensor& d_output, const Tensor& kept) {
   const Tensor d = take_dense(d_output);
   const Tensor d_x = reuse(d);
   const Tensor saved = dense(kept);
-  cpu::activation_backward({.activation = activation,
-                            .dtype = d.dtype(),
-                            .rows = 1,
-                            .columns = d.element_count(),
-                            .d_after = bytes_of(d),
-                            .saved = bytes_of(saved),
-                            .d_before = bytes_of(d_x)});
+  backend_of(d).activation_backward({.activation = activation,
+                                     .dtype = d.dtype(),
+                                     .rows = 1,
+                                     .columns = d.element_count(),
+                                     .d_after = bytes_of(d),
+                                     .saved = bytes_of(saved),
+                                     .d_before = bytes_of(d_x)});
   return d_x;
 }
 
@@ -25,15 +25,15 @@ Tensor activate(const char* name, const Tensor& x, Activation activation) {
   check_floating(name, "x", x);
   if (activation == Activation::none) return x;
   const Tensor whole = dense(x);
-  Tensor result = Tensor::empty(x.shape(), x.dtype());
-  cpu::activate({.activation = activation,
-                 .dtype = x.dtype(),
-                 .count = x.element_count(),
-                 .x = bytes_of(whole),
-                 .result = bytes_of(result)});
+  Tensor result = Tensor::empty(x.shape(), x.dtype(), x.device());
+  backend_of(x).activate({.activation = activation,
+                          .dtype = x.dtype(),
+                          .count = x.element_count(),
+                          .x = bytes_of(whole),
+                          .result = bytes_of(result)});
   if (needs_gradient(x)) {
     record(name, {x}, {result},
-           [activation, kept = Saved(name, cpu::slope_from_output(activation) ? result : x)](BackwardCall& call) {
+           [activation, kept = Saved(name, slope_from_output(activation) ? result : x)](BackwardCall& call) {
              return Tensors{activation_gradient(activation, call.d_outputs[0], kept.get())};
            });
   }

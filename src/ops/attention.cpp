@@ -2,8 +2,8 @@
 #include "ops/attention.h"
 
 #include "core/autograd.h"
-#include "cpu/attention.h"
 #include "ops/attention_checks.h"
+#include "ops/backend.h"
 
 namespace headway::inline v0 {
 
@@ -22,11 +22,11 @@ AttentionResult attention_forward(const Tensor& query, const Tensor& key, const 
   AttentionResult result;
   result.output =
       empty_in_order_of(query, {problem.batch, problem.heads, problem.query_length, problem.value_dim}, query.dtype());
-  result.logsumexp = Tensor::empty({problem.batch, problem.heads, problem.query_length}, statistics);
+  result.logsumexp = Tensor::empty({problem.batch, problem.heads, problem.query_length}, statistics, query.device());
   if (problem.weights != Weights::none) {
-    result.weights = Tensor::empty(weights_shape(problem), query.dtype());
+    result.weights = Tensor::empty(weights_shape(problem), query.dtype(), query.device());
   }
-  cpu::attention(problem, result);
+  backend_of(query).attention(problem, result);
   return result;
 }
 

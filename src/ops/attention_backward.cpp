@@ -1,9 +1,9 @@
 // attention_backward(): checks, allocates, calls the backend.
 #include "core/check.h"
-#include "cpu/attention.h"
 #include "headway/attention.h"
 #include "ops/attention.h"
 #include "ops/attention_checks.h"
+#include "ops/backend.h"
 
 namespace headway::inline v0 {
 namespace {
@@ -18,6 +18,11 @@ void check_like(std::string_view name, const Tensor& tensor, const Shape& shape,
   }
   internal::check(tensor.shape() == shape, kName, ": ", name, " has shape ", tensor.shape(), ", expected ", shape);
   internal::check(tensor.dtype() == dtype, kName, ": ", name, " has dtype ", tensor.dtype(), ", expected ", dtype);
+}
+
+void check_device(std::string_view name, const Tensor& tensor, Device device) {
+  internal::check(!tensor.defined() || tensor.device() == device, kName, ": ", name, " is on ",
+                  tensor.defined() ? tensor.device() : device, ", expected the query's ", device);
 }
 
 // The bias gradient's sums: the bias's shape as four dimensions, 1 where it was broadcast.
@@ -47,7 +52,14 @@ void internal::attention_backward_into(const AttentionBackward& arguments, Atten
     check_like("d_weights", arguments.d_weights, internal::weights_shape(problem), dtype, true);
   }
 
-  internal::cpu::BackwardInputs inputs;
+  const Device device = arguments.query.device();
+  check_device("forward.output", arguments.forward.output, device);
+  check_device("forward.logsumexp", arguments.forward.logsumexp, device);
+  check_device("d_output", arguments.d_output, device);
+  check_device("d_logsumexp", arguments.d_logsumexp, device);
+  check_device("d_weights", arguments.d_weights, device);
+
+  internal::AttentionBackwardInputs inputs;
   inputs.output = internal::with_contiguous_rows(arguments.forward.output);
   inputs.logsumexp = arguments.forward.logsumexp.contiguous();
   if (arguments.d_output.defined()) inputs.d_output = internal::with_contiguous_rows(arguments.d_output);
@@ -58,10 +70,13 @@ void internal::attention_backward_into(const AttentionBackward& arguments, Atten
   if (!gradients.key.defined()) gradients.key = empty_in_order_of(problem.key, problem.key.shape(), dtype);
   if (!gradients.value.defined()) gradients.value = empty_in_order_of(problem.value, problem.value.shape(), dtype);
   if (options.bias.defined() && arguments.bias_gradient) {
-    gradients.bias = Tensor::zeros(reduced_shape(options.bias), sums);
+    gradients.bias = Tensor::zeros(reduced_shape(options.bias), sums, device);
   }
-  if (options.sinks.defined()) gradients.sinks = Tensor::empty({problem.heads}, options.sinks.dtype());
-  internal::cpu::attention_backward(problem, inputs, gradients);
+  if (options.sinks.defined()) {
+    gradients.sinks = Tensor::empty({problem.heads}, options.sinks.dtype(), device);
+  }
+  internal::backend_of(arguments.query).attention_backward(problem, inputs, gradients);
+  if (gradients.sinks.defined()) gradients.sinks = gradients.sinks.to(options.sinks.device());
   if (gradients.bias.defined()) {
     gradients.bias = gradients.bias.to(options.bias.dtype()).reshape(options.bias.shape());
   }

@@ -18,6 +18,8 @@ void check_inputs(std::string_view function, const Tensor& query, const Tensor& 
           ", expected float32, float64, bfloat16 or float16");
     check(tensor.dtype() == query.dtype(), function, ": ", name, " has dtype ", tensor.dtype(),
           ", expected the query's ", query.dtype());
+    check(tensor.device() == query.device(), function, ": ", name, " is on ", tensor.device(),
+          ", expected the query's ", query.device());
   };
   check_tensor(query, "query", "[batch, heads, query_length, head_dim]");
   check_tensor(key, "key", "[batch, kv_heads, key_length, head_dim]");
@@ -46,7 +48,7 @@ std::vector<std::int64_t> read_integers(std::string_view function, std::string_v
   const bool single = repeat && tensor.element_count() == 1 && tensor.rank() <= 1;
   check(single || (tensor.rank() == 1 && tensor.size(0) == count), function, ": ", name, " has shape ", tensor.shape(),
         ", expected ", repeat ? "one number or [" : "[", count, "]");
-  const Tensor wide = tensor.to(DType::int64).contiguous();
+  const Tensor wide = tensor.to(Device::cpu()).to(DType::int64).contiguous();
   const std::int64_t* values = wide.data<std::int64_t>();
   if (single) return std::vector<std::int64_t>(static_cast<std::size_t>(count), values[0]);
   return std::vector<std::int64_t>(values, values + count);
@@ -169,7 +171,7 @@ Tensor empty_in_order_of(const Tensor& like, const Shape& shape, DType dtype) {
     memory_shape.push_back(shape[order[i]]);
     back[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
   }
-  return Tensor::empty(memory_shape, dtype).permute(back);
+  return Tensor::empty(memory_shape, dtype, like.device()).permute(back);
 }
 
 Tensor with_contiguous_rows(const Tensor& tensor) {
@@ -216,18 +218,21 @@ AttentionProblem make_attention_problem(std::string_view function, const Tensor&
     const Tensor& mask = options.mask.tensor();
     check(mask.dtype() == DType::boolean, function, ": mask has dtype ", mask.dtype(),
           ", expected boolean (a floating mask that is added is the bias)");
-    problem.mask = broadcast(function, "mask", mask, problem);
+    problem.mask = broadcast(function, "mask", mask.to(query.device()), problem);
     problem.mask_true_keeps = options.mask.true_keeps();
   }
   if (options.bias.defined()) {
     check(is_floating(options.bias.dtype()), function, ": bias has dtype ", options.bias.dtype(),
           ", expected a floating dtype (a boolean one is the mask)");
+    check(options.bias.device() == query.device(), function, ": bias is on ", options.bias.device(),
+          ", expected the query's ", query.device());
     problem.bias = broadcast(function, "bias", options.bias, problem);
   }
   if (options.alibi_slopes.defined()) {
     problem.alibi_slopes = read_per_head(function, "alibi_slopes", options.alibi_slopes, problem, true);
   }
   if (options.sinks.defined()) problem.sinks = read_per_head(function, "sinks", options.sinks, problem, false);
+  problem.deterministic = options.deterministic;
   problem.weights = options.weights;
   problem.weights_of = options.weights_of;
   return problem;

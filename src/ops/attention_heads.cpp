@@ -20,7 +20,7 @@ struct SourceGradients {
         if (is_same(heads[i].source, heads[j].source)) whole[i] = whole[j];
       }
       if (!whole[i].defined()) {
-        of[i] = whole[i] = Tensor::empty(heads[i].source.shape(), heads[i].source.dtype());
+        of[i] = whole[i] = Tensor::empty(heads[i].source.shape(), heads[i].source.dtype(), heads[i].source.device());
       }
       *targets[i] = heads[i].view(whole[i]);
     }

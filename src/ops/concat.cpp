@@ -1,7 +1,6 @@
 // concat(): tensors side by side; their gradients are views of the whole's.
 #include "core/autograd.h"
 #include "core/check.h"
-#include "core/strided_copy.h"
 #include "core/tensor_impl.h"
 #include "headway/ops.h"
 
@@ -21,6 +20,8 @@ Shape joined_shape(const std::vector<Tensor>& tensors, int dim) {
     }
     check(fits, "concat: tensor ", i, " is ", tensor, ", which does not fit to the first, ", tensors[0],
           ", along dimension ", dim);
+    check(tensor.device() == tensors[0].device(), "concat: tensor ", i, " is on ", tensor.device(),
+          ", and the first on ", tensors[0].device(), ", expected one device");
     shape[dim] += tensor.shape()[dim];
   }
   return shape;
@@ -41,12 +42,10 @@ Tensor concat(const std::vector<Tensor>& tensors, int dim) {
   check(!tensors.empty(), "concat: there are no tensors, expected at least one");
   for (std::size_t i = 0; i < tensors.size(); ++i) check(tensors[i].defined(), "concat: tensor ", i, " is undefined");
   const int along = internal::checked_dim("concat", dim, tensors[0].rank());
-  Tensor result = Tensor::empty(internal::joined_shape(tensors, along), tensors[0].dtype());
+  Tensor result = Tensor::empty(internal::joined_shape(tensors, along), tensors[0].dtype(), tensors[0].device());
   std::vector<std::int64_t> begins = {0};
   for (const Tensor& tensor : tensors) {
-    const Tensor part = result.slice(along, begins.back(), begins.back() + tensor.size(along));
-    internal::strided_copy({part.raw_data(), part.strides(), part.dtype()},
-                           {tensor.raw_data(), tensor.strides(), tensor.dtype()}, tensor.shape());
+    result.slice(along, begins.back(), begins.back() + tensor.size(along)).copy_from(tensor);
     begins.push_back(begins.back() + tensor.size(along));
   }
   if (internal::any_needs_gradient(tensors)) {

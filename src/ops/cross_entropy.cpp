@@ -3,7 +3,6 @@
 
 #include "core/autograd.h"
 #include "core/check.h"
-#include "cpu/rowwise.h"
 #include "headway/ops.h"
 #include "ops/rowwise.h"
 
@@ -12,14 +11,14 @@ namespace {
 
 using internal::BackwardCall;
 using internal::check;
+using internal::CrossEntropyRows;
 using internal::Saved;
 using internal::Tensors;
-using internal::cpu::CrossEntropyRows;
 
 constexpr const char* kName = "cross_entropy";
 
-// (rows) int64: the targets, -1 where they are ignored.
-Tensor read_targets(const Tensor& logits, const Tensor& targets, std::int64_t ignore_index) {
+// The targets, -1 where they are ignored.
+std::vector<std::int64_t> read_targets(const Tensor& logits, const Tensor& targets, std::int64_t ignore_index) {
   std::vector<std::int64_t> values = internal::read_integers(kName, "targets", targets);
   Shape expected;
   for (int dim = 0; dim + 1 < logits.rank(); ++dim) expected.push_back(logits.size(dim));
@@ -34,7 +33,7 @@ Tensor read_targets(const Tensor& logits, const Tensor& targets, std::int64_t ig
                      " is out of range, expected one of ", classes, " classes or the ignore_index ", ignore_index);
     }
   }
-  return Tensor::from(values, {static_cast<std::int64_t>(values.size())});
+  return values;
 }
 
 struct CrossEntropySaved {
@@ -47,19 +46,10 @@ struct CrossEntropySaved {
 
 Tensors cross_entropy_backward(const CrossEntropySaved& saved, BackwardCall& call) {
   const Tensor logits = internal::dense(saved.logits.get());
-  const Tensor d_logits = Tensor::empty(logits.shape(), logits.dtype());
-  internal::cpu::cross_entropy_backward({logits, saved.targets, saved.logsumexp, saved.smoothing},
-                                        internal::take_dense(call.d_outputs[0]), saved.factor, d_logits);
+  const Tensor d_logits = Tensor::empty(logits.shape(), logits.dtype(), logits.device());
+  internal::backend_of(logits).cross_entropy_backward({logits, saved.targets, saved.logsumexp, saved.smoothing},
+                                                      internal::take_dense(call.d_outputs[0]), saved.factor, d_logits);
   return {d_logits};
-}
-
-// One loss per row -> what the reduction asks for.
-Tensor reduce(const std::vector<double>& losses, double factor, const Tensor& targets,
-              const CrossEntropyOptions& options, DType dtype) {
-  if (options.reduction == Reduction::none) return Tensor::from(losses, targets.shape()).to(dtype);
-  double sum = 0;
-  for (const double loss : losses) sum += loss;
-  return Tensor::full({}, sum * factor, dtype);
 }
 
 }  // namespace
@@ -68,20 +58,20 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
   internal::check_rows(kName, "logits", logits);
   check(options.label_smoothing >= 0 && options.label_smoothing <= 1, kName, ": label_smoothing is ",
         options.label_smoothing, ", expected 0 to 1");
+  const std::vector<std::int64_t> values = read_targets(logits, targets, options.ignore_index);
   CrossEntropyRows rows;
-  rows.targets = read_targets(logits, targets, options.ignore_index);
+  rows.targets = Tensor::from(values, {static_cast<std::int64_t>(values.size())}).to(logits.device());
   rows.logits = internal::dense(logits);
-  rows.logsumexp = Tensor::empty(rows.targets.shape(), internal::statistics_dtype(logits.dtype()));
+  rows.logsumexp = Tensor::empty(rows.targets.shape(), internal::statistics_dtype(logits.dtype()), logits.device());
   rows.smoothing = options.label_smoothing;
-  const std::vector<double> losses = internal::cpu::cross_entropy(rows);
-
   double factor = 1;
   if (options.reduction == Reduction::mean) {
-    const std::int64_t* values = rows.targets.data<std::int64_t>();
-    const auto counted = std::count_if(values, values + losses.size(), [](std::int64_t value) { return value >= 0; });
+    const auto counted = std::count_if(values.begin(), values.end(), [](std::int64_t value) { return value >= 0; });
     factor = 1.0 / static_cast<double>(counted);  // infinite for none: 0 * infinity is the NaN of 0 / 0
   }
-  Tensor loss = reduce(losses, factor, targets, options, logits.dtype());
+  const bool per_row = options.reduction == Reduction::none;
+  Tensor loss = Tensor::empty(per_row ? targets.shape() : Shape{}, logits.dtype(), logits.device());
+  internal::backend_of(logits).cross_entropy(rows, factor, per_row, loss);
   if (internal::needs_gradient(logits)) {
     CrossEntropySaved saved = {Saved(kName, logits), rows.targets, rows.logsumexp, rows.smoothing, factor};
     internal::record(kName, {logits}, {loss},

@@ -20,7 +20,7 @@ inline Tensor take_dense(Tensor& d_output) {
 
 // Memory for something of a gradient's shape and dtype: its own where nobody else sees it. Both dense.
 inline Tensor reuse(const Tensor& gradient) {
-  return is_sole_owner(gradient) ? gradient : Tensor::empty(gradient.shape(), gradient.dtype());
+  return is_sole_owner(gradient) ? gradient : Tensor::empty(gradient.shape(), gradient.dtype(), gradient.device());
 }
 
 }  // namespace headway::inline v0::internal

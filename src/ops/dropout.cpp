@@ -17,12 +17,12 @@ ElementDropout checked_rule(const char* function, double probability, std::uint6
 
 // result = base + dropout(x), all dense; base may be undefined.
 void drop_into(const Tensor& base, const Tensor& x, const ElementDropout& rule, const Tensor& result) {
-  cpu::dropout({.dtype = x.dtype(),
-                .count = x.element_count(),
-                .base = base.defined() ? bytes_of(base) : nullptr,
-                .x = bytes_of(x),
-                .result = bytes_of(result),
-                .rule = rule});
+  backend_of(x).dropout({.dtype = x.dtype(),
+                         .count = x.element_count(),
+                         .base = base.defined() ? bytes_of(base) : nullptr,
+                         .x = bytes_of(x),
+                         .result = bytes_of(result),
+                         .rule = rule});
 }
 
 Tensor dropout_gradient(Tensor d, const ElementDropout& rule) {
@@ -39,7 +39,7 @@ Tensor dropout(const Tensor& x, double probability, std::uint64_t seed) {
   internal::check_floating("dropout", "x", x);
   const auto rule = internal::checked_rule("dropout", probability, seed);
   if (rule.threshold == 0) return x;
-  Tensor result = Tensor::empty(x.shape(), x.dtype());
+  Tensor result = Tensor::empty(x.shape(), x.dtype(), x.device());
   internal::drop_into({}, internal::dense(x), rule, result);
   if (internal::needs_gradient(x)) {
     internal::record("dropout", {x}, {result}, [rule](internal::BackwardCall& call) {
@@ -53,9 +53,10 @@ Tensor add_dropout(const Tensor& x, const Tensor& y, double probability, std::ui
   internal::check_floating("add_dropout", "x", x);
   internal::check_floating("add_dropout", "y", y);
   internal::check(x.dtype() == y.dtype(), "add_dropout: x is ", x, " and y is ", y, ", expected one dtype");
+  internal::check_same_device("add_dropout", "x", x, "y", y);
   const auto rule = internal::checked_rule("add_dropout", probability, seed);
   if (rule.threshold == 0 || !(x.shape() == y.shape())) return add(x, dropout(y, probability, seed));
-  Tensor result = Tensor::empty(x.shape(), x.dtype());
+  Tensor result = Tensor::empty(x.shape(), x.dtype(), x.device());
   internal::drop_into(internal::dense(x), internal::dense(y), rule, result);
   if (internal::needs_gradient(x, y)) {
     internal::record("add_dropout", {x, y}, {result}, [rule](internal::BackwardCall& call) {

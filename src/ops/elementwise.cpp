@@ -34,6 +34,7 @@ Shape broadcast_shape(const char* function, const Tensor& a, const Tensor& b) {
   check_floating(function, "a", a);
   check_floating(function, "b", b);
   check(a.dtype() == b.dtype(), function, ": a is ", a, " and b is ", b, ", expected one dtype");
+  check_same_device(function, "a", a, "b", b);
   const int rank = std::max(a.rank(), b.rank());
   Shape shape = Shape::filled(rank, 1);
   for (int dim = 1; dim <= rank; ++dim) {
@@ -71,32 +72,32 @@ void combine(Binary operation, const Tensor& a, const Tensor& b, const Tensor& r
   task.b = bytes_of(whole_b);
   task.b_row_stride = b_repeats ? 0 : task.columns;
   task.result = bytes_of(result);
-  cpu::binary(task);
+  backend_of(result).binary(task);
 }
 
 Tensor broadcast_sum(const Tensor& x, const Shape& shape) {
   if (x.shape() == shape) return x;
-  Tensor sums = Tensor::empty(shape, x.dtype());
+  Tensor sums = Tensor::empty(shape, x.dtype(), x.device());
   const std::int64_t columns = sums.element_count();
   if (!x.is_contiguous() || columns < kShortestRow || !is_row_of(shape, x.shape())) {
     return sum_to(x, shape);
   }
-  cpu::column_sums({.dtype = x.dtype(),
-                    .rows = x.element_count() / columns,
-                    .columns = columns,
-                    .x = bytes_of(x),
-                    .sums = bytes_of(sums),
-                    .sums_dtype = x.dtype()});
+  backend_of(x).column_sums({.dtype = x.dtype(),
+                             .rows = x.element_count() / columns,
+                             .columns = columns,
+                             .x = bytes_of(x),
+                             .sums = bytes_of(sums),
+                             .sums_dtype = x.dtype()});
   return sums;
 }
 
 void scale_into(const Tensor& x, double factor, const Tensor& result) {
   const Tensor whole = dense(x);
-  cpu::scale({.dtype = x.dtype(),
-              .count = x.element_count(),
-              .x = bytes_of(whole),
-              .result = bytes_of(result),
-              .factor = factor});
+  backend_of(x).scale({.dtype = x.dtype(),
+                       .count = x.element_count(),
+                       .x = bytes_of(whole),
+                       .result = bytes_of(result),
+                       .factor = factor});
 }
 
 }  // namespace headway::inline v0::internal

@@ -3,8 +3,8 @@
 
 #include <cstddef>
 
-#include "cpu/pointwise.h"
 #include "headway/tensor.h"
+#include "ops/backend.h"
 #include "ops/dense.h"
 
 namespace headway::inline v0::internal {

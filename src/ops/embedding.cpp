@@ -1,7 +1,6 @@
 // embedding(): checks, allocates, calls the backend, records the gradient.
 #include "core/autograd.h"
 #include "core/check.h"
-#include "cpu/rowwise.h"
 #include "headway/ops.h"
 #include "ops/rowwise.h"
 
@@ -30,8 +29,8 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, std::optional<std:
   }
   Shape shape = indices.shape();
   shape.push_back(features);
-  Tensor output = Tensor::empty(shape, weight.dtype());
-  internal::cpu::embedding(weight.stride(1) == 1 ? weight : internal::dense(weight), rows, output);
+  Tensor output = Tensor::empty(shape, weight.dtype(), weight.device());
+  internal::backend_of(weight).embedding(weight.stride(1) == 1 ? weight : internal::dense(weight), rows, output);
   if (internal::needs_gradient(weight)) {
     for (std::int64_t& row : rows) {
       if (row == padding_index) row = -1;
@@ -39,8 +38,8 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, std::optional<std:
     const Shape weight_shape = weight.shape();
     internal::record(kName, {weight}, {output}, [weight_shape, rows = std::move(rows)](BackwardCall& call) {
       const Tensor d_output = internal::take_dense(call.d_outputs[0]);
-      const Tensor d_weight = Tensor::empty(weight_shape, d_output.dtype());
-      internal::cpu::embedding_backward(d_output, rows, d_weight);
+      const Tensor d_weight = Tensor::empty(weight_shape, d_output.dtype(), d_output.device());
+      internal::backend_of(d_output).embedding_backward(d_output, rows, d_weight);
       return Tensors{d_weight};
     });
   }

@@ -1,6 +1,5 @@
 // layer_norm(): checks, allocates, calls the backend, records the gradient.
 #include "core/autograd.h"
-#include "cpu/rowwise.h"
 #include "headway/ops.h"
 #include "ops/rowwise.h"
 
@@ -8,9 +7,9 @@ namespace headway::inline v0 {
 namespace {
 
 using internal::BackwardCall;
+using internal::NormResult;
 using internal::Saved;
 using internal::Tensors;
-using internal::cpu::NormResult;
 
 struct LayerNormSaved {
   Saved x;
@@ -22,11 +21,12 @@ struct LayerNormSaved {
 Tensors layer_norm_backward(const LayerNormSaved& saved, BackwardCall& call) {
   const Tensor d_y = internal::take_dense(call.d_outputs[0]);
   const Tensor x = internal::dense(saved.x.get());
-  internal::cpu::NormGradients gradients;
+  internal::NormGradients gradients;
   if (call.wants(0)) gradients.x = internal::reuse(d_y);
-  if (call.wants(1)) gradients.weight = Tensor::empty({x.size(-1)}, x.dtype());
-  if (call.wants(2)) gradients.bias = Tensor::empty({x.size(-1)}, x.dtype());
-  internal::cpu::norm_backward({x, internal::dense(saved.weight.get()), saved.mean, saved.inverse, d_y}, gradients);
+  if (call.wants(1)) gradients.weight = Tensor::empty({x.size(-1)}, x.dtype(), x.device());
+  if (call.wants(2)) gradients.bias = Tensor::empty({x.size(-1)}, x.dtype(), x.device());
+  internal::backend_of(x).norm_backward({x, internal::dense(saved.weight.get()), saved.mean, saved.inverse, d_y},
+                                        gradients);
   return {gradients.x, gradients.weight, gradients.bias};
 }
 
@@ -39,9 +39,10 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
   internal::check_feature_parameter(kName, "bias", bias, x);
   const std::int64_t rows = x.size(-1) == 0 ? 0 : x.element_count() / x.size(-1);
   const DType statistics = internal::statistics_dtype(x.dtype());
-  const NormResult result = {Tensor::empty(x.shape(), x.dtype()), Tensor::empty({rows}, statistics),
-                             Tensor::empty({rows}, statistics)};
-  internal::cpu::norm(internal::dense(x), internal::dense(weight), internal::dense(bias), epsilon, result);
+  const NormResult result = {Tensor::empty(x.shape(), x.dtype(), x.device()),
+                             Tensor::empty({rows}, statistics, x.device()),
+                             Tensor::empty({rows}, statistics, x.device())};
+  internal::backend_of(x).norm(internal::dense(x), internal::dense(weight), internal::dense(bias), epsilon, result);
   if (internal::needs_gradient(x, weight, bias)) {
     LayerNormSaved saved = {Saved(kName, x), Saved(kName, weight), result.mean, result.inverse};
     internal::record(kName, {x, weight, bias}, {result.y},

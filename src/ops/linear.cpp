@@ -1,7 +1,6 @@
 // linear(): a product with a weight matrix, its bias and an activation in one pass; and the gradients of all three.
 #include "core/autograd.h"
 #include "core/check.h"
-#include "cpu/pointwise.h"
 #include "headway/ops.h"
 #include "ops/product.h"
 
@@ -26,6 +25,8 @@ void check_arguments(const Tensor& x, const Tensor& weight, const Tensor& bias) 
         weight.shape(), " takes ", weight.size(1));
   check(!bias.defined() || (bias.rank() == 1 && bias.size(0) == weight.size(0) && bias.dtype() == x.dtype()),
         "linear: bias is ", bias, ", expected ", x.dtype(), Shape{weight.size(0)});
+  check_same_device("linear", "x", x, "weight", weight);
+  check_same_device("linear", "x", x, "bias", bias);
 }
 
 struct Forward {
@@ -38,19 +39,19 @@ Forward forward(const Tensor& x, const Tensor& weight, const Tensor& bias, Activ
   Forward made;
   made.rows = as_rows(x);
   const std::int64_t tokens = made.rows.size(0), outputs = weight.size(0);
-  made.result = Tensor::empty({tokens, outputs}, x.dtype());
+  made.result = Tensor::empty({tokens, outputs}, x.dtype(), x.device());
   const Tensor dense_bias = bias.defined() ? bias.contiguous() : bias;
-  cpu::MatmulProblem problem = {.rows = tokens, .columns = outputs, .depth = weight.size(1)};
+  MatmulProblem problem = {.rows = tokens, .columns = outputs, .depth = weight.size(1)};
   problem.a = matrix_of(made.rows);
   problem.b = matrix_of(weight.transpose(0, 1));
   problem.result = matrix_of(made.result);
   if (bias.defined()) problem.bias = static_cast<const std::byte*>(dense_bias.raw_data());
   problem.activation = activation;
-  if (recorded && activation != Activation::none && !cpu::slope_from_output(activation)) {
-    made.before_activation = Tensor::empty({tokens, outputs}, x.dtype());
+  if (recorded && activation != Activation::none && !slope_from_output(activation)) {
+    made.before_activation = Tensor::empty({tokens, outputs}, x.dtype(), x.device());
     problem.before_activation = matrix_of(made.before_activation);
   }
-  cpu::matmul(problem);
+  backend_of(x).matmul(problem);
   return made;
 }
 
@@ -67,26 +68,26 @@ struct Backward {
     call.d_outputs[0] = Tensor();
     d = d.contiguous();
     const std::int64_t tokens = d.size(0), outputs = d.size(1);
-    Tensor d_bias = wants_bias ? Tensor::empty({outputs}, d.dtype()) : Tensor();
+    Tensor d_bias = wants_bias ? Tensor::empty({outputs}, d.dtype(), d.device()) : Tensor();
     std::byte* sums = wants_bias ? static_cast<std::byte*>(d_bias.raw_data()) : nullptr;
     const auto* from = static_cast<const std::byte*>(d.raw_data());
     if (activation == Activation::none) {
       if (wants_bias) {
-        cpu::column_sums(
+        backend_of(d).column_sums(
             {.dtype = d.dtype(), .rows = tokens, .columns = outputs, .x = from, .sums = sums, .sums_dtype = d.dtype()});
       }
       return {d, d_bias};
     }
-    const Tensor d_before = is_sole_owner(d) ? d : Tensor::empty(d.shape(), d.dtype());
-    cpu::activation_backward({.activation = activation,
-                              .dtype = d.dtype(),
-                              .rows = tokens,
-                              .columns = outputs,
-                              .d_after = from,
-                              .saved = static_cast<const std::byte*>(slope.get().raw_data()),
-                              .d_before = static_cast<std::byte*>(d_before.raw_data()),
-                              .sums = sums,
-                              .sums_dtype = d.dtype()});
+    const Tensor d_before = is_sole_owner(d) ? d : Tensor::empty(d.shape(), d.dtype(), d.device());
+    backend_of(d).activation_backward({.activation = activation,
+                                       .dtype = d.dtype(),
+                                       .rows = tokens,
+                                       .columns = outputs,
+                                       .d_after = from,
+                                       .saved = static_cast<const std::byte*>(slope.get().raw_data()),
+                                       .d_before = static_cast<std::byte*>(d_before.raw_data()),
+                                       .sums = sums,
+                                       .sums_dtype = d.dtype()});
     return {d_before, d_bias};
   }
 
@@ -118,8 +119,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
                                    .activation = activation,
                                    .x_shape = x.shape()};
     if (activation != Activation::none) {
-      backward.slope = internal::Saved(
-          "linear", internal::cpu::slope_from_output(activation) ? made.result : made.before_activation);
+      backward.slope =
+          internal::Saved("linear", internal::slope_from_output(activation) ? made.result : made.before_activation);
     }
     internal::record("linear", {x, weight, bias}, {result}, std::move(backward));
   }

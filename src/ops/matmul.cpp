@@ -43,7 +43,7 @@ Tensor product_of_transposed(const Tensor& a, const Tensor& d, const Tensor& b) 
 
 }  // namespace
 
-cpu::Matrix matrix_of(const Tensor& tensor) {
+Matrix matrix_of(const Tensor& tensor) {
   return {.data = static_cast<std::byte*>(tensor.raw_data()),
           .row_stride = tensor.stride(-2),
           .column_stride = tensor.stride(-1),
@@ -54,16 +54,16 @@ cpu::Matrix matrix_of(const Tensor& tensor) {
 Tensor product(const Tensor& a, const Tensor& b) {
   const Shape batch = broadcast_batch(a, b);
   const std::int64_t rows = a.size(-2), depth = a.size(-1), columns = b.size(-1);
-  Tensor result = Tensor::empty(with_matrix(batch, rows, columns), a.dtype());
+  Tensor result = Tensor::empty(with_matrix(batch, rows, columns), a.dtype(), a.device());
   if (result.element_count() == 0) return result;
-  cpu::MatmulProblem problem = {.rows = rows, .columns = columns, .depth = depth};
+  MatmulProblem problem = {.rows = rows, .columns = columns, .depth = depth};
   if (b.rank() == 2 && depth > 0) {  // one b for all: the rows of all a are one matrix
     const Tensor all_rows = stacked(a);
     problem.rows = all_rows.size(0);
     problem.a = matrix_of(all_rows);
     problem.b = matrix_of(b);
     problem.result = matrix_of(result.view({problem.rows, columns}));
-    cpu::matmul(problem);
+    backend_of(result).matmul(problem);
     return result;
   }
   problem.batch = 1;
@@ -73,7 +73,7 @@ Tensor product(const Tensor& a, const Tensor& b) {
   problem.a = matrix_of(every_a);
   problem.b = matrix_of(every_b);
   problem.result = matrix_of(result.view({problem.batch, rows, columns}));
-  cpu::matmul(problem);
+  backend_of(result).matmul(problem);
   return result;
 }
 
@@ -85,6 +85,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   check(a.rank() > 0 && b.rank() > 0, "matmul: a is ", a, " and b is ", b, ", expected at least one dimension in each");
   check(is_floating(a.dtype()) && a.dtype() == b.dtype(), "matmul: a is ", a, " and b is ", b,
         ", expected one floating dtype");
+  internal::check_same_device("matmul", "a", a, "b", b);
   if (a.rank() == 1) return matmul(a.unsqueeze(0), b).squeeze(b.rank() == 1 ? 0 : -2);
   if (b.rank() == 1) return matmul(a, b.unsqueeze(1)).squeeze(-1);
   check(a.size(-1) == b.size(-2), "matmul: a is ", a, " and b is ", b, ": a's last size is ", a.size(-1),

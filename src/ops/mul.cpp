@@ -15,7 +15,7 @@ struct MulBackward {
     Tensor d = take_dense(call.d_outputs[0]);
     Tensors gradients(2);
     if (call.wants(0)) {
-      const Tensor d_a = call.wants(1) ? Tensor::empty(d.shape(), d.dtype()) : reuse(d);
+      const Tensor d_a = call.wants(1) ? Tensor::empty(d.shape(), d.dtype(), d.device()) : reuse(d);
       combine(Binary::multiply, d, b.get(), d_a);
       gradients[0] = broadcast_sum(d_a, a_shape);
     }
@@ -34,7 +34,7 @@ struct MulBackward {
 Tensor mul(const Tensor& a, const Tensor& b) {
   using internal::needs_gradient, internal::Saved;
   const Shape shape = internal::broadcast_shape("mul", a, b);
-  Tensor result = Tensor::empty(shape, a.dtype());
+  Tensor result = Tensor::empty(shape, a.dtype(), a.device());
   internal::combine(internal::Binary::multiply, a, b, result);
   if (needs_gradient(a, b)) {
     internal::record("mul", {a, b}, {result},

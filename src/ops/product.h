@@ -1,13 +1,13 @@
 // Matrix products without a record, shared by matmul() and linear().
 #pragma once
 
-#include "cpu/matmul.h"
 #include "headway/tensor.h"
+#include "ops/backend.h"
 
 namespace headway::inline v0::internal {
 
 // The matrices in the last two dimensions of a tensor of rank 2, or of rank 3 with a batch in front.
-cpu::Matrix matrix_of(const Tensor& tensor);
+Matrix matrix_of(const Tensor& tensor);
 
 // a b for tensors [..., rows, depth] and [..., depth, columns] of one dtype, whose leading dimensions broadcast.
 Tensor product(const Tensor& a, const Tensor& b);

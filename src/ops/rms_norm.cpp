@@ -2,7 +2,6 @@
 #include <limits>
 
 #include "core/autograd.h"
-#include "cpu/rowwise.h"
 #include "headway/ops.h"
 #include "ops/rowwise.h"
 
@@ -10,9 +9,9 @@ namespace headway::inline v0 {
 namespace {
 
 using internal::BackwardCall;
+using internal::NormResult;
 using internal::Saved;
 using internal::Tensors;
-using internal::cpu::NormResult;
 
 // Of what is computed in, as in torch: 16-bit rows take float32's.
 double machine_epsilon(DType dtype) {
@@ -28,10 +27,11 @@ struct RmsNormSaved {
 Tensors rms_norm_backward(const RmsNormSaved& saved, BackwardCall& call) {
   const Tensor d_y = internal::take_dense(call.d_outputs[0]);
   const Tensor x = internal::dense(saved.x.get());
-  internal::cpu::NormGradients gradients;
+  internal::NormGradients gradients;
   if (call.wants(0)) gradients.x = internal::reuse(d_y);
-  if (call.wants(1)) gradients.weight = Tensor::empty({x.size(-1)}, x.dtype());
-  internal::cpu::norm_backward({x, internal::dense(saved.weight.get()), Tensor(), saved.inverse, d_y}, gradients);
+  if (call.wants(1)) gradients.weight = Tensor::empty({x.size(-1)}, x.dtype(), x.device());
+  internal::backend_of(x).norm_backward({x, internal::dense(saved.weight.get()), Tensor(), saved.inverse, d_y},
+                                        gradients);
   return {gradients.x, gradients.weight};
 }
 
@@ -42,10 +42,10 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, std::optional<double> eps
   internal::check_rows(kName, "x", x);
   internal::check_feature_parameter(kName, "weight", weight, x);
   const std::int64_t rows = x.size(-1) == 0 ? 0 : x.element_count() / x.size(-1);
-  const NormResult result = {Tensor::empty(x.shape(), x.dtype()), Tensor(),
-                             Tensor::empty({rows}, internal::statistics_dtype(x.dtype()))};
-  internal::cpu::norm(internal::dense(x), internal::dense(weight), Tensor(),
-                      epsilon.value_or(machine_epsilon(x.dtype())), result);
+  const NormResult result = {Tensor::empty(x.shape(), x.dtype(), x.device()), Tensor(),
+                             Tensor::empty({rows}, internal::statistics_dtype(x.dtype()), x.device())};
+  internal::backend_of(x).norm(internal::dense(x), internal::dense(weight), Tensor(),
+                               epsilon.value_or(machine_epsilon(x.dtype())), result);
   if (internal::needs_gradient(x, weight)) {
     RmsNormSaved saved = {Saved(kName, x), Saved(kName, weight), result.inverse};
     internal::record(kName, {x, weight}, {result.y},

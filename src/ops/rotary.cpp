@@ -24,13 +24,13 @@ RotaryOptions checked_options(const Tensor& x, RotaryOptions options) {
 // result = x with its pairs turned; result is dense and may be x.
 void rotate_into(const Tensor& x, const RotaryOptions& options, bool backward, const Tensor& result) {
   const Tensor rows = x.stride(-1) == 1 || x.element_count() == 0 ? x : dense(x);
-  cpu::rotary({.dtype = x.dtype(),
-               .shape = x.shape(),
-               .x_strides = rows.strides(),
-               .x = bytes_of(rows),
-               .result = bytes_of(result),
-               .options = options,
-               .backward = backward});
+  backend_of(rows).rotary({.dtype = x.dtype(),
+                           .shape = x.shape(),
+                           .x_strides = rows.strides(),
+                           .x = bytes_of(rows),
+                           .result = bytes_of(result),
+                           .options = options,
+                           .backward = backward});
 }
 
 }  // namespace
@@ -38,7 +38,7 @@ void rotate_into(const Tensor& x, const RotaryOptions& options, bool backward, c
 
 Tensor rotary(const Tensor& x, const RotaryOptions& options) {
   const RotaryOptions checked = internal::checked_options(x, options);
-  Tensor result = Tensor::empty(x.shape(), x.dtype());
+  Tensor result = Tensor::empty(x.shape(), x.dtype(), x.device());
   internal::rotate_into(x, checked, /*backward=*/false, result);
   if (internal::needs_gradient(x)) {
     internal::record("rotary", {x}, {result}, [checked](internal::BackwardCall& call) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/check.h"
+#include "ops/backend.h"
 #include "ops/dense.h"
 
 namespace headway::inline v0::internal {
@@ -27,7 +28,7 @@ inline std::vector<std::int64_t> read_integers(const char* function, const char*
   check(tensor.defined(), function, ": ", name, " is not given, expected a tensor of int32 or int64");
   check(tensor.dtype() == DType::int32 || tensor.dtype() == DType::int64, function, ": ", name, " is ", tensor,
         ", expected int32 or int64");
-  const Tensor values = tensor.contiguous();
+  const Tensor values = tensor.to(Device::cpu()).contiguous();
   const std::int64_t count = values.element_count();
   if (tensor.dtype() == DType::int64) {
     return {values.data<std::int64_t>(), values.data<std::int64_t>() + count};
@@ -47,6 +48,7 @@ inline void check_feature_parameter(const char* function, const char* name, cons
   if (!parameter.defined()) return;
   check(parameter.rank() == 1 && parameter.size(0) == x.size(-1) && parameter.dtype() == x.dtype(), function, ": ",
         name, " is ", parameter, ", expected ", x.dtype(), "[", x.size(-1), "] for x ", x);
+  check_same_device(function, "x", x, name, parameter);
 }
 
 }  // namespace headway::inline v0::internal

@@ -6,7 +6,7 @@ namespace headway::inline v0 {
 
 Tensor scale(const Tensor& x, double factor) {
   internal::check_floating("scale", "x", x);
-  Tensor result = Tensor::empty(x.shape(), x.dtype());
+  Tensor result = Tensor::empty(x.shape(), x.dtype(), x.device());
   internal::scale_into(x, factor, result);
   if (internal::needs_gradient(x)) {
     internal::record("scale", {x}, {result}, [factor](internal::BackwardCall& call) {

@@ -2,7 +2,6 @@
 #include "core/autograd.h"
 #include "core/check.h"
 #include "core/tensor_impl.h"
-#include "cpu/rowwise.h"
 #include "headway/ops.h"
 #include "ops/rowwise.h"
 
@@ -11,8 +10,8 @@ namespace {
 
 using internal::BackwardCall;
 using internal::Saved;
+using internal::SoftmaxKind;
 using internal::Tensors;
-using internal::cpu::SoftmaxKind;
 
 // With dimension `dim` moved last, and dense.
 Tensor with_last(const Tensor& x, int dim) {
@@ -24,7 +23,7 @@ Tensor softmax_backward(SoftmaxKind kind, int dim, const Tensor& y, BackwardCall
   const bool is_last = dim == y.rank() - 1;
   if (!is_last) d_y = with_last(d_y, dim);
   Tensor d_x = internal::reuse(d_y);
-  internal::cpu::softmax_backward(kind, with_last(y, dim), d_y, d_x);
+  internal::backend_of(y).softmax_backward(kind, with_last(y, dim), d_y, d_x);
   return is_last ? d_x : d_x.transpose(dim, -1);
 }
 
@@ -32,8 +31,8 @@ Tensor softmax_of_kind(const char* name, SoftmaxKind kind, const Tensor& x, int 
   internal::check_rows(name, "x", x);
   dim = internal::checked_dim(name, dim, x.rank());
   const Tensor rows = with_last(x, dim);
-  Tensor y = Tensor::empty(rows.shape(), x.dtype());
-  internal::cpu::softmax(kind, rows, y);
+  Tensor y = Tensor::empty(rows.shape(), x.dtype(), x.device());
+  internal::backend_of(x).softmax(kind, rows, y);
   if (dim != x.rank() - 1) y = y.transpose(dim, -1).contiguous();
   if (internal::needs_gradient(x)) {
     internal::record(name, {x}, {y}, [kind, dim, saved = Saved(name, y)](BackwardCall& call) {

@@ -25,21 +25,22 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& size
     begin += size;
   }
   if (recorded) {
-    internal::record("split", {x}, parts,
-                     [shape = x.shape(), dtype = x.dtype(), sizes, which](internal::BackwardCall& call) {
-                       const Tensor d_x = Tensor::empty(shape, dtype);
-                       std::int64_t start = 0;
-                       for (std::size_t i = 0; i < sizes.size(); ++i) {
-                         Tensor d_part = d_x.slice(which, start, start + sizes[i]);
-                         start += sizes[i];
-                         if (call.d_outputs[i].defined()) {
-                           d_part.copy_from(call.d_outputs[i]);
-                         } else {
-                           d_part.fill(0);
-                         }
-                       }
-                       return internal::Tensors{d_x};
-                     });
+    internal::record(
+        "split", {x}, parts,
+        [shape = x.shape(), dtype = x.dtype(), device = x.device(), sizes, which](internal::BackwardCall& call) {
+          const Tensor d_x = Tensor::empty(shape, dtype, device);
+          std::int64_t start = 0;
+          for (std::size_t i = 0; i < sizes.size(); ++i) {
+            Tensor d_part = d_x.slice(which, start, start + sizes[i]);
+            start += sizes[i];
+            if (call.d_outputs[i].defined()) {
+              d_part.copy_from(call.d_outputs[i]);
+            } else {
+              d_part.fill(0);
+            }
+          }
+          return internal::Tensors{d_x};
+        });
   }
   return parts;
 }

@@ -44,7 +44,7 @@ Tensor scaled_sum(const Tensor& x, const Shape& kept, double factor) {
   // A 16-bit sum could overflow where the mean does not.
   const bool wide = x.dtype() == DType::float64 || x.dtype() == DType::float32;
   const Tensor total = broadcast_sum(wide ? x : x.to(DType::float32), kept);
-  Tensor scaled = Tensor::empty(kept, total.dtype());
+  Tensor scaled = Tensor::empty(kept, total.dtype(), total.device());
   scale_into(total, factor, scaled);
   return scaled.to(x.dtype());
 }
@@ -67,7 +67,7 @@ Tensor reduce(const char* name, const Tensor& x, const std::vector<int>& dims, b
     record(name, {x}, {result}, [shape = x.shape(), kept, factor](BackwardCall& call) {
       Tensor d = take_dense(call.d_outputs[0]);
       if (factor != 1.0) {
-        const Tensor scaled = Tensor::empty(d.shape(), d.dtype());
+        const Tensor scaled = Tensor::empty(d.shape(), d.dtype(), d.device());
         scale_into(d, factor, scaled);
         d = scaled;
       }

@@ -29,8 +29,9 @@ constexpr const char* kFormat = "headway-checkpoint-1";
 
 using Metadata = std::map<std::string, std::string>;
 
+// Adds tensors of any device to those of a file.
 void add_prefixed(StateDict& tensors, std::string_view prefix, const StateDict& values) {
-  for (const auto& [name, tensor] : values) tensors.emplace(std::string(prefix) + name, tensor);
+  for (const auto& [name, tensor] : values) tensors.emplace(std::string(prefix) + name, tensor.to(Device::cpu()));
 }
 
 const std::string& text_of(const Metadata& metadata, const char* key, const std::string& path) {

@@ -9,10 +9,10 @@
 #include "core/check.h"
 #include "core/convert.h"
 #include "core/dispatch.h"
-#include "cpu/optimizer.h"
 #include "headway/autograd.h"
 #include "headway/ops.h"
 #include "headway/optimizer.h"
+#include "ops/backend.h"
 
 namespace headway::inline v0 {
 namespace internal {
@@ -25,9 +25,10 @@ bool is_number(std::string_view text) {
 // The norm of values whose squares leave the range of the sum: divided by the largest first. Not finite where a value
 // is not.
 double careful_norm(const Tensor& gradient) {
-  return dispatch_floating(gradient.dtype(), [&]<typename T>() {
-    const T* values = gradient.data<T>();
-    const std::int64_t count = gradient.element_count();
+  const Tensor here = gradient.to(Device::cpu());
+  return dispatch_floating(here.dtype(), [&]<typename T>() {
+    const T* values = here.data<T>();
+    const std::int64_t count = here.element_count();
     double largest = 0.0;
     for (std::int64_t i = 0; i < count; ++i) {
       const double magnitude = std::fabs(convert<double>(values[i]));
@@ -44,9 +45,10 @@ double careful_norm(const Tensor& gradient) {
 }
 
 double norm_of(const Tensor& gradient, double sum_of_squares) {
-  // Squares below this have lost digits, or vanished altogether.
+  // Squares below this have lost digits, or vanished altogether; those of narrower types than float64 cannot be there.
   constexpr double kSmallest = 1e-280;
-  const bool in_range = std::isfinite(sum_of_squares) && sum_of_squares > kSmallest;
+  const bool large_enough = sum_of_squares > kSmallest || gradient.dtype() != DType::float64;
+  const bool in_range = std::isfinite(sum_of_squares) && large_enough;
   return in_range ? std::sqrt(sum_of_squares) : careful_norm(gradient);
 }
 
@@ -83,19 +85,23 @@ double clipping_factor(double norm, double max_norm) {
 GradientNorms gradient_norms(const std::vector<NamedTensor>& parameters) {
   using internal::check;
   std::vector<Tensor> gradients;  // as long as the spans point at them
-  std::vector<internal::cpu::ParameterSpan> spans;
+  std::vector<internal::ParameterSpan> spans;
   GradientNorms norms;
   for (const NamedTensor& parameter : parameters) {
     check(parameter.tensor.defined(), "gradient_norms: parameter \"", parameter.name, "\" is undefined");
     const Tensor gradient = parameter.tensor.grad();
     if (!gradient.defined()) continue;
     gradients.push_back(gradient.contiguous());
+    check(gradient.device() == gradients.front().device(), "gradient_norms: the gradient of \"", parameter.name,
+          "\" is on ", gradient.device(), " and those before it on ", gradients.front().device(),
+          ", expected one device");
     spans.push_back(
         {.gradient = gradients.back().raw_data(), .count = gradient.element_count(), .dtype = gradient.dtype()});
     norms.parameters.push_back({.name = parameter.name});
   }
 
-  const std::vector<double> sums = internal::cpu::sum_of_squares(spans);
+  if (gradients.empty()) return norms;
+  const std::vector<double> sums = internal::backend_of(gradients.front()).sum_of_squares(spans);
   std::map<std::string, std::size_t> place_of;  // in norms.layers
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     NamedNorm& parameter = norms.parameters[i];

@@ -8,20 +8,20 @@
 
 #include "core/check.h"
 #include "core/tensor_impl.h"
-#include "cpu/optimizer.h"
 #include "headway/autograd.h"
+#include "ops/backend.h"
 
 namespace headway::inline v0 {
 namespace internal {
 namespace {
 
-using Spans = std::span<const cpu::ParameterSpan>;
+using Spans = std::span<const ParameterSpan>;
 
 // What a parameter needs besides its value and its gradient.
 struct Slot {
   Tensor parameter;
   std::vector<Tensor> moments;  // shaped as the parameter, in the order of the moments' names
-  Tensor steps;                 // int64, one element: how often the parameter was changed
+  Tensor steps;                 // int64, one element, on the CPU: how often the parameter was changed
 };
 
 // What a step of a group depends on besides its parameters.
@@ -43,7 +43,7 @@ struct Rule {
   std::vector<const char*> moments = {};  // torch's names
   double learning_rate = 0.0;             // at first
   double weight_decay = 0.0;              // of groups that name none
-  std::function<void(Spans, const GroupStep&)> step = {};
+  std::function<void(Backend&, Spans, const GroupStep&)> step = {};
 };
 
 Tensor count_tensor() { return Tensor::zeros({}, DType::int64); }
@@ -67,12 +67,16 @@ class ParameterCheck {
     check(tensor.requires_grad(), optimizer_, ": parameter \"", name, "\" (", tensor, ") does not require a gradient");
     check(tensor.is_contiguous(), optimizer_, ": parameter \"", name, "\" (", tensor, ") has strides ",
           tensor.strides(), ", expected dense memory");
+    if (!device_) device_ = tensor.device();
+    check(tensor.device() == *device_, optimizer_, ": parameter \"", name, "\" (", tensor, ") is on ", tensor.device(),
+          " and those before it on ", *device_, ", expected one device");
     check(names_.insert(name).second, optimizer_, ": there are two parameters named \"", name, "\"");
     check(tensors_.insert(&TensorImpl::of(tensor)).second, optimizer_, ": parameter \"", name, "\" comes twice");
   }
 
  private:
   const char* optimizer_;
+  std::optional<Device> device_;  // of the first parameter
   std::set<std::string> names_;
   std::set<const TensorImpl*> tensors_;
 };
@@ -80,7 +84,9 @@ class ParameterCheck {
 Slot make_slot(const Tensor& parameter, std::size_t moment_count) {
   const DType dtype = parameter.dtype() == DType::float64 ? DType::float64 : DType::float32;
   Slot slot{.parameter = parameter, .moments = {}, .steps = count_tensor()};
-  for (std::size_t i = 0; i < moment_count; ++i) slot.moments.push_back(Tensor::zeros(parameter.shape(), dtype));
+  for (std::size_t i = 0; i < moment_count; ++i) {
+    slot.moments.push_back(Tensor::zeros(parameter.shape(), dtype, parameter.device()));
+  }
   return slot;
 }
 
@@ -136,8 +142,9 @@ void Optimizer::step(double gradient_factor) {
   internal::check(std::isfinite(gradient_factor), state_->rule.name, ": gradient_factor is ", gradient_factor,
                   ", expected a finite number");
   const NoGradGuard guard;
+  internal::Backend& backend = internal::backend_of(state_->parameters.front().tensor);
   for (internal::Group& group : state_->groups) {
-    std::vector<internal::cpu::ParameterSpan> spans;
+    std::vector<internal::ParameterSpan> spans;
     std::vector<Tensor> gradients;  // as long as the spans point at them
     for (internal::Slot& slot : group.slots) {
       const Tensor gradient = slot.parameter.grad();
@@ -156,9 +163,11 @@ void Optimizer::step(double gradient_factor) {
                        .dtype = slot.parameter.dtype()});
       internal::bump_version(slot.parameter);
     }
-    state_->rule.step(spans, {.learning_rate = state_->learning_rate * group.learning_rate_factor,
-                              .weight_decay = group.weight_decay,
-                              .gradient_factor = gradient_factor});
+    if (spans.empty()) continue;
+    state_->rule.step(backend, spans,
+                      {.learning_rate = state_->learning_rate * group.learning_rate_factor,
+                       .weight_decay = group.weight_decay,
+                       .gradient_factor = gradient_factor});
   }
   ++internal::count_of(state_->steps);
 }
@@ -230,19 +239,19 @@ Rule sgd_rule(const SgdOptions& options) {
         options.momentum, " and dampening ", options.dampening, ", expected a momentum and no dampening");
   Rule rule{.name = "Sgd", .learning_rate = options.learning_rate, .weight_decay = options.weight_decay};
   if (options.momentum > 0.0) rule.moments = {"momentum_buffer"};
-  rule.step = [options](Spans spans, const GroupStep& group) {
-    cpu::sgd(spans, {.learning_rate = group.learning_rate,
-                     .momentum = options.momentum,
-                     .dampening = options.dampening,
-                     .weight_decay = group.weight_decay,
-                     .nesterov = options.nesterov,
-                     .gradient_factor = group.gradient_factor});
+  rule.step = [options](Backend& backend, Spans spans, const GroupStep& group) {
+    backend.sgd(spans, {.learning_rate = group.learning_rate,
+                        .momentum = options.momentum,
+                        .dampening = options.dampening,
+                        .weight_decay = group.weight_decay,
+                        .nesterov = options.nesterov,
+                        .gradient_factor = group.gradient_factor});
   };
   return rule;
 }
 
-Rule adam_rule(const AdamOptions& options, cpu::WeightDecay decay) {
-  const bool decoupled = decay == cpu::WeightDecay::decoupled;
+Rule adam_rule(const AdamOptions& options, WeightDecay decay) {
+  const bool decoupled = decay == WeightDecay::decoupled;
   constexpr double kDecoupledDefault = 0.01;  // torch's
   Rule rule{.name = decoupled ? "AdamW" : "Adam", .learning_rate = options.learning_rate};
   rule.weight_decay = options.weight_decay.value_or(decoupled ? kDecoupledDefault : 0.0);
@@ -253,14 +262,14 @@ Rule adam_rule(const AdamOptions& options, cpu::WeightDecay decay) {
   check_not_negative(rule.name, "epsilon", options.epsilon);
   rule.moments = {"exp_avg", "exp_avg_sq"};
   if (options.amsgrad) rule.moments.push_back("max_exp_avg_sq");
-  rule.step = [options, decay](Spans spans, const GroupStep& group) {
-    cpu::adam(spans, {.learning_rate = group.learning_rate,
-                      .beta1 = options.beta1,
-                      .beta2 = options.beta2,
-                      .epsilon = options.epsilon,
-                      .weight_decay = group.weight_decay,
-                      .decay = decay,
-                      .gradient_factor = group.gradient_factor});
+  rule.step = [options, decay](Backend& backend, Spans spans, const GroupStep& group) {
+    backend.adam(spans, {.learning_rate = group.learning_rate,
+                         .beta1 = options.beta1,
+                         .beta2 = options.beta2,
+                         .epsilon = options.epsilon,
+                         .weight_decay = group.weight_decay,
+                         .decay = decay,
+                         .gradient_factor = group.gradient_factor});
   };
   return rule;
 }
@@ -273,13 +282,13 @@ Sgd::Sgd(std::vector<ParameterGroup> groups, const SgdOptions& options)
 Sgd::Sgd(const Module& module, const SgdOptions& options) : Sgd(internal::trainable_of(module), options) {}
 
 Adam::Adam(std::vector<ParameterGroup> groups, const AdamOptions& options)
-    : Optimizer(std::make_unique<State>(std::move(groups),
-                                        internal::adam_rule(options, internal::cpu::WeightDecay::added))) {}
+    : Optimizer(
+          std::make_unique<State>(std::move(groups), internal::adam_rule(options, internal::WeightDecay::added))) {}
 Adam::Adam(const Module& module, const AdamOptions& options) : Adam(internal::trainable_of(module), options) {}
 
 AdamW::AdamW(std::vector<ParameterGroup> groups, const AdamOptions& options)
-    : Optimizer(std::make_unique<State>(std::move(groups),
-                                        internal::adam_rule(options, internal::cpu::WeightDecay::decoupled))) {}
+    : Optimizer(
+          std::make_unique<State>(std::move(groups), internal::adam_rule(options, internal::WeightDecay::decoupled))) {}
 AdamW::AdamW(const Module& module, const AdamOptions& options) : AdamW(internal::trainable_of(module), options) {}
 
 }  // namespace headway::inline v0

@@ -102,8 +102,8 @@ class TrainingLoop {
  private:
   void resume();
   StepReport take_step(const LossFunction& loss_of, std::int64_t step);
-  double add_gradients(const LossFunction& loss_of, const BatchPosition& position);
-  void apply(StepReport& report);
+  Tensor add_gradients(const LossFunction& loss_of, const BatchPosition& position);
+  void apply(StepReport& report, const std::vector<Tensor>& losses);
   void tell(StepReport& report);
   void save(std::int64_t step);
   [[noreturn]] void give_up(const StepReport& report) const;
@@ -175,20 +175,20 @@ StepReport TrainingLoop::take_step(const LossFunction& loss_of, std::int64_t ste
   report.step = step;
   report.learning_rate = schedule_(step);
   step_tokens_ = 0;
+  std::vector<Tensor> losses;  // one element each
   for (std::int64_t part = 0; part < options_.accumulate; ++part) {
     const std::int64_t index = (step - 1) * options_.accumulate + part;
-    report.loss += add_gradients(loss_of, {.step = step, .part = part, .index = index});
+    losses.push_back(add_gradients(loss_of, {.step = step, .part = part, .index = index}));
   }
-  report.loss /= static_cast<double>(options_.accumulate);
-  apply(report);
+  apply(report, losses);
 
   const double seconds = seconds_since(start);
   report.tokens_per_second = seconds > 0.0 ? static_cast<double>(step_tokens_) / seconds : 0.0;
   return report;
 }
 
-// Adds one part's share to the gradients; gives its loss.
-double TrainingLoop::add_gradients(const LossFunction& loss_of, const BatchPosition& position) {
+// Adds one part's share to the gradients; gives its loss, which a device may still be computing.
+Tensor TrainingLoop::add_gradients(const LossFunction& loss_of, const BatchPosition& position) {
   set_random_seed(part_seed(options_.seed, position));
   const BatchLoss batch = loss_of(position);
   check(batch.loss.defined(), "train: the loss of step ", position.step, " is undefined");
@@ -196,13 +196,16 @@ double TrainingLoop::add_gradients(const LossFunction& loss_of, const BatchPosit
         ", expected one element");
   step_tokens_ += batch.tokens;
   const double share = 1.0 / static_cast<double>(options_.accumulate);
-  batch.loss.backward(Tensor::full(batch.loss.shape(), share, batch.loss.dtype()));
-  return batch.loss.item();
+  batch.loss.backward(Tensor::full(batch.loss.shape(), share, batch.loss.dtype(), batch.loss.device()));
+  return batch.loss.detach();
 }
 
-// Changes the parameters, unless the loss or a gradient is not finite.
-void TrainingLoop::apply(StepReport& report) {
+// Changes the parameters, unless the loss or a gradient is not finite. The losses are read after the norms, so that a
+// device has all of the step's work before anyone waits for it.
+void TrainingLoop::apply(StepReport& report, const std::vector<Tensor>& losses) {
   GradientNorms norms = gradient_norms(optimizer_.parameters());
+  for (const Tensor& loss : losses) report.loss += loss.item();
+  report.loss /= static_cast<double>(options_.accumulate);
   check(!norms.parameters.empty(), "train: none of the optimizer's ", optimizer_.parameters().size(),
         " parameters has a gradient at step ", report.step, "; the loss does not depend on them");
   report.gradient_norm = norms.total;

@@ -40,6 +40,15 @@ void check_language(std::string_view where, std::string_view name, const std::st
         "\", expected a code of letters, digits, - and _ such as \"deu\"");
 }
 
+// A GPU must be there.
+void check_device(std::string_view where, const std::string& device) {
+  try {
+    Device::parse(device);
+  } catch (const Error& error) {
+    fail(where, ": device is \"", device, "\", which cannot be used: ", error.what());
+  }
+}
+
 // Throws where a value is out of its range, or none of its choices.
 void check_value(std::string_view where, const Config& config, const ConfigEntry& entry) {
   if (const auto* place = std::get_if<std::int64_t Config::*>(&entry.place)) {
@@ -200,6 +209,7 @@ void TranslationTrainingConfig::check() const {
                   source_language, "\", expected two languages");
   internal::check(d_model % 2 == 0, kWhere, ": d_model is ", d_model, ", expected an even number");
   internal::check(d_model % heads == 0, kWhere, ": heads is ", heads, ", which does not divide d_model, ", d_model);
+  internal::check_device(kWhere, device);
   internal::check(!output.empty(), kWhere, ": output is empty, expected a directory");
 }
 

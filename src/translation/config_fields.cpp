@@ -64,6 +64,9 @@ void add_model_fields(Entries& entries) {
                  "inner width of feed-forward networks");
   entries.text("activation", &Config::activation, kFixed, {"relu", "gelu", "silu"}, "of feed-forward networks");
   entries.number("dropout", &Config::dropout, kFree, {0, 0.999}, "on embeddings and on what each sublayer gives");
+  entries.number("attention_dropout", &Config::attention_dropout, kFree, {0, 0.999}, "on attention weights");
+  entries.number("activation_dropout", &Config::activation_dropout, kFree, {0, 0.999},
+                 "inside feed-forward networks, after the activation");
 }
 
 void add_optimization_fields(Entries& entries) {
@@ -89,6 +92,7 @@ void add_optimization_fields(Entries& entries) {
 }
 
 void add_run_fields(Entries& entries) {
+  entries.text("device", &Config::device, kFree, {}, "where the model is trained: cpu, cuda or cuda:N");
   entries.text("output", &Config::output, kFree, {},
                "the model directory; checkpoints, log and plot go into its training/");
   entries.number("checkpoint_every", &Config::checkpoint_every, kFree, {1, kMostCount},

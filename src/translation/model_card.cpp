@@ -67,8 +67,9 @@ std::string training_text(const TranslationTrainingConfig& config, const CardFac
           " padded tokens; AdamW (0.9, 0.98, 1e-9), weight decay " + config_text(config, "weight_decay") +
           ", learning rate " + config_text(config, "learning_rate") + " after " + std::to_string(config.warmup_steps) +
           " steps of warm-up, then " + config.schedule + "; label smoothing " + config_text(config, "label_smoothing") +
-          ", dropout " + config_text(config, "dropout") + ", clipping at " + config_text(config, "clip_norm") +
-          ", seed " + std::to_string(config.seed) + ".";
+          ", dropout " + config_text(config, "dropout") + " (attention " + config_text(config, "attention_dropout") +
+          ", activation " + config_text(config, "activation_dropout") + "), clipping at " +
+          config_text(config, "clip_norm") + ", seed " + std::to_string(config.seed) + "; on " + facts.device + ".";
   if (facts.saved_step < facts.last_step) {
     text += " The weights are those of step " + std::to_string(facts.saved_step) + ", the best in validation.";
   } else if (facts.averaged > 0) {

@@ -15,6 +15,7 @@ struct CardFacts {
   std::int64_t last_step = 0;
   std::int64_t saved_step = 0;  // whose weights are in the directory; before the last one where an earlier was better
   std::int64_t averaged = 0;    // steps whose weights were averaged; 0: none
+  std::string device = "the CPU";
 };
 // Markdown: what the model is, what it was trained on, how, how good it is and how to use it.
 std::string model_card(const TranslationTrainingConfig& config, const CardFacts& facts,

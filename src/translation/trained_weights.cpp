@@ -2,37 +2,57 @@
 #include "translation/trained_weights.h"
 
 #include "headway/autograd.h"
+#include "headway/optimizer.h"
 
 namespace headway::inline v0::internal {
+namespace {
+
+// mean += (now - mean) * share, on the CPU.
+void move_mean(const Tensor& mean, const Tensor& now, float share) {
+  float* to = mean.data<float>();
+  const float* from = now.data<float>();
+  for (std::int64_t i = 0; i < mean.element_count(); ++i) to[i] += (from[i] - to[i]) * share;
+}
+
+}  // namespace
 
 WeightCopy::WeightCopy(const Module& model) {
   for (const auto& [name, tensor] : model.named_parameters()) {
-    values_.push_back({name, add_buffer(name, Tensor::zeros(tensor.shape(), tensor.dtype())).get()});
+    values_.push_back(add_buffer(name, Tensor::zeros(tensor.shape(), tensor.dtype(), tensor.device())));
   }
 }
 
 void WeightCopy::copy_from(const Module& model) const {
   const NoGradGuard guard;
   const std::vector<NamedTensor> parameters = model.named_parameters();
-  for (std::size_t i = 0; i < values_.size(); ++i) Tensor(values_[i].tensor).copy_from(parameters[i].tensor);
+  for (std::size_t i = 0; i < values_.size(); ++i) Tensor(values_[i].get()).copy_from(parameters[i].tensor);
 }
 
 void WeightCopy::copy_to(const Module& model) const {
   const NoGradGuard guard;
   const std::vector<NamedTensor> parameters = model.named_parameters();
-  for (std::size_t i = 0; i < values_.size(); ++i) Tensor(parameters[i].tensor).copy_from(values_[i].tensor);
+  for (std::size_t i = 0; i < values_.size(); ++i) Tensor(parameters[i].tensor).copy_from(values_[i].get());
 }
 
 void WeightCopy::add_to_mean(const Module& model, std::int64_t count) const {
   if (count == 1) return copy_from(model);
   const std::vector<NamedTensor> parameters = model.named_parameters();
   const float share = 1.0F / static_cast<float>(count);
+  ParameterGroup elsewhere;
   for (std::size_t i = 0; i < values_.size(); ++i) {
-    float* mean = values_[i].tensor.data<float>();
-    const float* now = parameters[i].tensor.data<float>();
-    const std::int64_t size = values_[i].tensor.element_count();
-    for (std::int64_t j = 0; j < size; ++j) mean[j] += (now[j] - mean[j]) * share;
+    const auto& [name, now] = parameters[i];
+    Tensor mean = values_[i].get().detach();
+    if (mean.device().is_cpu()) {
+      move_mean(mean, now, share);
+      continue;
+    }
+    mean.set_requires_grad();
+    mean.set_grad(now.detach());
+    elsewhere.parameters.push_back({name, mean});
   }
+  if (elsewhere.parameters.empty()) return;
+  // mean -= share * (-now + mean): a step of gradient descent is one pass over all tensors of a device.
+  Sgd({elsewhere}, {.learning_rate = share, .weight_decay = 1.0}).step(-1.0);
 }
 
 TrainedWeights::TrainedWeights(const TranslationModel& model, const Parts& parts) : model_(model) {

@@ -21,7 +21,7 @@ class WeightCopy : public Module {
   void add_to_mean(const Module& model, std::int64_t count) const;
 
  private:
-  std::vector<NamedTensor> values_;
+  std::vector<Parameter> values_;  // one buffer per parameter of the model, in its order
 };
 
 // The module that headway::train() keeps in its checkpoints, so that mean and best state resume with the model.

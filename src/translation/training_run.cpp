@@ -16,6 +16,7 @@
 #include "headway/translation_training.h"
 #include "text/text_files.h"
 #include "translation/batches.h"
+#include "translation/cpu_twin.h"
 #include "translation/history.h"
 #include "translation/model_card.h"
 #include "translation/output_lock.h"
@@ -45,6 +46,8 @@ TranslationModelOptions model_options(const Config& config, const TranslationTok
   options.encoder_attention_heads = options.decoder_attention_heads = config.heads;
   options.encoder_ffn_dim = options.decoder_ffn_dim = config.feed_forward;
   options.dropout = config.dropout;
+  options.attention_dropout = config.attention_dropout;
+  options.activation_dropout = config.activation_dropout;
   options.activation = config.activation == "gelu"   ? Activation::gelu
                        : config.activation == "silu" ? Activation::silu
                                                      : Activation::relu;
@@ -55,12 +58,13 @@ TranslationModelOptions model_options(const Config& config, const TranslationTok
   return options;
 }
 
-// Initial weights follow from the seed alone; the process's stream of seeds stays as it was.
+// Initial weights follow from the seed alone, on every device; the process's stream of seeds stays as it was.
 TranslationModel make_model(const Config& config, const TranslationTokenizer& tokenizer) {
   const RandomState before = random_state();
   set_random_seed(config.seed);
   TranslationModel model(model_options(config, tokenizer));
   set_random_state(before);
+  model.to(Device::parse(config.device));
   return model;
 }
 
@@ -96,6 +100,12 @@ Schedule make_schedule(const Config& config, std::int64_t steps) {
 
 DType weights_dtype(const Config& config) {
   return config.weights == "float16" ? DType::float16 : config.weights == "bfloat16" ? DType::bfloat16 : DType::float32;
+}
+
+// Where the run computes, for the model card.
+std::string device_text(const Config& config) {
+  const Device device = Device::parse(config.device);
+  return device.is_cpu() ? "the CPU" : device.name() + " (" + describe_cuda() + ")";
 }
 
 bool is_terminal(const std::ostream& stream) {
@@ -139,6 +149,7 @@ class TranslationRun {
   std::optional<TranslationTokenizer> tokenizer_;
   std::optional<Validator> validator_;
   std::optional<TrainedWeights> weights_;
+  CpuTwin twin_;  // of the model
 };
 
 TranslationRun::TranslationRun(const Config& config, const TranslationRunOptions& options)
@@ -275,7 +286,7 @@ void TranslationRun::validate(std::int64_t step) {
     // What would be saved is what counts: the mean, once there is one.
     std::optional<SwappedWeights> swapped;
     if (averaging()) swapped.emplace(weights_->model(), weights_->mean());
-    state_.validations.push_back(validator_->run(weights_->model(), step));
+    state_.validations.push_back(validator_->run(weights_->model(), twin_, step));
     judge(state_.validations.back());
   }
   write_course();
@@ -315,6 +326,7 @@ void TranslationRun::write_model(const TrainingReport& report) {
   CardFacts facts{.parameters = model.parameter_count(), .training_pairs = training_pairs_};
   facts.last_step = facts.saved_step = report.last_step;
   facts.averaged = state_.averaged;
+  facts.device = device_text(config_);
   std::optional<SwappedWeights> swapped;
   if (config_.patience > 0 && state_.best_step > 0) {
     facts.saved_step = state_.best_step;
@@ -323,7 +335,7 @@ void TranslationRun::write_model(const TrainingReport& report) {
     swapped.emplace(model, weights_->mean());
   }
   tokenizer_->save(config_.output);
-  model.save(config_.output, weights_dtype(config_));
+  twin_.of(model).save(config_.output, weights_dtype(config_));
   replace_file(config_.output / "training_config.json", config_.to_json(), kWho);
   replace_file(config_.output / "README.md", model_card(config_, facts, state_.validations), kWho);
 }

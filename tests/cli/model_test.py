@@ -234,9 +234,11 @@ class Info(ProgramTest):
     def test_without_a_model(self):
         text = self.good("info")
         self.assertIn("threads          1\n", text)
-        self.assertIn("CUDA             no\n", text)
+        self.assertRegex(text, r"CUDA             \S")
         facts = self.good_json("info", "--json", "--threads", 2)
-        self.assertEqual((facts["threads"], facts["cuda"], facts["model"]), (2, False, None))
+        self.assertEqual((facts["threads"], facts["model"]), (2, None))
+        self.assertEqual(facts["cuda"], facts["cuda_devices"] > 0)
+        self.assertIn("CUDA             " + facts["cuda_description"] + "\n", text)
         self.assertIn(facts["instruction_set"], facts["instruction_sets"])
 
     def test_with_a_model(self):

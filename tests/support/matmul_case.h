@@ -19,8 +19,9 @@ using headway::Activation;
 using headway::DType;
 using headway::internal::convert;
 using headway::internal::dispatch_floating;
-using headway::internal::cpu::MatmulProblem;
-using headway::internal::cpu::Matrix;
+using headway::internal::MatmulProblem;
+using headway::internal::cpu::matmul;
+using headway::internal::Matrix;
 
 // The order of a matrix in memory.
 enum class Order { rows, columns, padded_rows, padded_columns, scattered };

@@ -45,7 +45,8 @@ class TinyModel : public headway::Module {
   // The mean squared error of the batch of that number; the random stream decides what is dropped.
   headway::Tensor loss(std::int64_t index) const {
     const auto seed = static_cast<std::uint64_t>(index) + 100;
-    const headway::Tensor x = headway::Tensor::randn({options_.batch, kInputs}, seed, options_.dtype);
+    const headway::Tensor x =
+        headway::Tensor::randn({options_.batch, kInputs}, seed, options_.dtype).to(first_.weight_.get().device());
     headway::Tensor hidden = headway::relu(first_.forward(x));
     hidden = headway::dropout(hidden, options_.dropout, headway::next_random_seed());
     const headway::Tensor error = second_.forward(hidden) - x.slice(1, 0, kOutputs);

@@ -101,7 +101,7 @@ def is_plain(query, key, value):
         type(query) in PLAIN_TYPES
         and type(key) in PLAIN_TYPES
         and type(value) in PLAIN_TYPES
-        and query.is_cpu
+        and (query.is_cpu or query.is_cuda)
         and not _is_compiling()
         and not _are_transforms_active()
         and not _dispatch_mode_count()
@@ -111,7 +111,7 @@ def is_plain(query, key, value):
 def autocast_dtype(tensor):
     """The dtype in which torch.autocast computes attention on this tensor."""
     is_eligible = tensor.is_floating_point() and tensor.dtype != torch.float64
-    return torch.get_autocast_dtype("cpu") if is_eligible else tensor.dtype
+    return torch.get_autocast_dtype(tensor.device.type) if is_eligible else tensor.dtype
 
 
 def _autocast(query, key, value, options):
@@ -122,7 +122,7 @@ def _autocast(query, key, value, options):
 
 def attend(query, key, value, options):
     """(output, logsumexp, weights or None) of the options that are given; a graph only where a gradient is needed."""
-    if torch.is_autocast_enabled("cpu"):
+    if torch.is_autocast_enabled(query.device.type):
         query, key, value, options = _autocast(query, key, value, options)
     if not is_plain(query, key, value):
         return _operator.attend(query, key, value, options)

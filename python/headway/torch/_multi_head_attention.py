@@ -41,7 +41,7 @@ class _Masks:
         if self.drop is not None:
             options["drop_mask"] = self.drop
         if self.bias is not None:
-            if self.bias.dtype not in (dtype, torch.float32) and not torch.is_autocast_enabled("cpu"):
+            if self.bias.dtype not in (dtype, torch.float32) and not torch.is_autocast_enabled(self.bias.device.type):
                 raise RuntimeError(
                     "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
                     f"{self.bias.dtype} and  query.dtype: {dtype} instead."

@@ -100,10 +100,8 @@ def _attention(
 
 def _check_device(function, *tensors):
     for tensor in tensors:
-        if tensor.device.type != "cpu":
-            raise ValueError(
-                f"{function}: a tensor is on device {tensor.device}, expected the CPU, where this build computes"
-            )
+        if tensor.device.type not in ("cpu", "cuda"):
+            raise ValueError(f"{function}: a tensor is on device {tensor.device}, expected the CPU or CUDA")
 
 
 def _empty_in_order_of(like, shape):

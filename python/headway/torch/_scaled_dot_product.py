@@ -86,10 +86,10 @@ def _check(arguments):
         _refuse(arguments, f"query has dtype {query.dtype}, expected float32, float64, bfloat16 or float16")
     if not query.device.type == key.device.type == value.device.type:
         _refuse(arguments, "expected one device")
-    if query.device.type not in ("cpu", "meta") or (attn_mask is not None and attn_mask.device != query.device):
+    if query.device.type not in ("cpu", "cuda", "meta") or (attn_mask is not None and attn_mask.device != query.device):
         raise RuntimeError(
-            f"scaled_dot_product_attention: tensors are on {[str(tensor.device) for tensor in tensors]}, expected the "
-            "CPU, where this build computes"
+            f"scaled_dot_product_attention: tensors are on {[str(tensor.device) for tensor in tensors]}, expected one, "
+            "the CPU or CUDA"
         )
     if not 0 <= dropout_p <= 1:
         _refuse(arguments, f"dropout_p is {dropout_p}, expected 0 to 1")
@@ -191,7 +191,8 @@ class _FourDimensions:
 
 def _attend_any(arguments, return_weights):
     """The whole of it: all ranks, broadcasts, dtypes, and every error."""
-    if _is_autocast_enabled("cpu"):
+    query = arguments[0]
+    if isinstance(query, torch.Tensor) and _is_autocast_enabled(query.device.type):
         arguments = (*(_autocast(tensor) for tensor in arguments[:4]), *arguments[4:])
     _check(arguments)
     dropout_p, is_causal, scale = arguments[4:7]
@@ -268,7 +269,7 @@ def scaled_dot_product_attention(
         and is_plain(query, key, value)
         and (is_causal is False or is_causal is True)
         and (enable_gqa is False or enable_gqa is True)
-        and not _is_autocast_enabled("cpu")
+        and not _is_autocast_enabled(query.device.type)
     ):
         try:
             return _attend_plain(query, key, value, attn_mask, is_causal, scale, enable_gqa)

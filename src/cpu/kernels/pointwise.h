@@ -5,45 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/random.h"
-#include "headway/dtype.h"
-#include "headway/ops.h"
+#include "core/pointwise_tasks.h"
 
 namespace headway::inline v0::internal {
-
-// How two operands are joined.
-enum class Binary { add, subtract, multiply };
-
-// result (rows, columns) = a (rows, columns) op b (rows, columns). Rows are contiguous; result may be a or b.
-struct BinaryTask {
-  Binary operation = Binary::add;
-  DType dtype = DType::float32;
-  std::int64_t rows = 1;
-  std::int64_t columns = 0;
-  const std::byte* a = nullptr;
-  std::int64_t a_row_stride = 0;  // in elements; 0: one row for all
-  const std::byte* b = nullptr;
-  std::int64_t b_row_stride = 0;  // likewise
-  std::byte* result = nullptr;    // one row after the other
-};
-
-// result (count) = x (count) * factor; result may be x.
-struct ScaleTask {
-  DType dtype = DType::float32;
-  std::int64_t count = 0;
-  const std::byte* x = nullptr;
-  std::byte* result = nullptr;
-  double factor = 1;
-};
-
-// result (count) = activation(x (count)); result may be x.
-struct ActivateTask {
-  Activation activation = Activation::none;
-  DType dtype = DType::float32;
-  std::int64_t count = 0;
-  const std::byte* x = nullptr;
-  std::byte* result = nullptr;
-};
 
 // d_before (rows, columns) = d_after * the activation's slope, and the sums of its columns. d_before may be d_after.
 struct ActivationBackwardTask {
@@ -66,17 +30,6 @@ struct ColumnSumsTask {
   std::int64_t row_stride = 0;  // in elements
   const std::byte* x = nullptr;
   std::byte* sums = nullptr;  // of float32, of float64 for float64
-};
-
-// result (count) = dropout(x (count)), or base + that. result may be x or base.
-struct DropoutTask {
-  DType dtype = DType::float32;
-  std::int64_t first = 0;  // the index of the first element in its tensor, a multiple of 128
-  std::int64_t count = 0;
-  const std::byte* base = nullptr;  // (count); null: none
-  const std::byte* x = nullptr;
-  std::byte* result = nullptr;
-  ElementDropout rule = {};
 };
 
 // Rotates the first `dims` of each row of x (rows, head_dim); the rest is copied. result may be x.

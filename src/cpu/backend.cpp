@@ -1,0 +1,70 @@
+#include "cpu/backend.h"
+
+#include "cpu/attention.h"
+#include "cpu/matmul.h"
+#include "cpu/optimizer.h"
+#include "cpu/pointwise.h"
+#include "cpu/rowwise.h"
+
+namespace headway::inline v0::internal::cpu {
+namespace {
+
+class CpuBackend final : public Backend {
+ public:
+  void binary(const BinaryTask& task) override { cpu::binary(task); }
+  void scale(const ScaleTask& task) override { cpu::scale(task); }
+  void activate(const ActivateTask& task) override { cpu::activate(task); }
+  void activation_backward(const ActivationBackward& task) override { cpu::activation_backward(task); }
+  void dropout(const DropoutTask& task) override { cpu::dropout(task); }
+  void column_sums(const ColumnSums& task) override { cpu::column_sums(task); }
+  void rotary(const RotaryProblem& problem) override { cpu::rotary(problem); }
+
+  void norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon,
+            const NormResult& result) override {
+    cpu::norm(x, weight, bias, epsilon, result);
+  }
+  void norm_backward(const NormBackwardInputs& inputs, const NormGradients& gradients) override {
+    cpu::norm_backward(inputs, gradients);
+  }
+  void softmax(SoftmaxKind kind, const Tensor& x, const Tensor& y) override { cpu::softmax(kind, x, y); }
+  void softmax_backward(SoftmaxKind kind, const Tensor& y, const Tensor& d_y, const Tensor& d_x) override {
+    cpu::softmax_backward(kind, y, d_y, d_x);
+  }
+  void cross_entropy(const CrossEntropyRows& rows, double factor, bool per_row, const Tensor& loss) override {
+    cpu::cross_entropy(rows, factor, per_row, loss);
+  }
+  void cross_entropy_backward(const CrossEntropyRows& rows, const Tensor& d_loss, double factor,
+                              const Tensor& d_logits) override {
+    cpu::cross_entropy_backward(rows, d_loss, factor, d_logits);
+  }
+  void embedding(const Tensor& weight, const std::vector<std::int64_t>& indices, const Tensor& output) override {
+    cpu::embedding(weight, indices, output);
+  }
+  void embedding_backward(const Tensor& d_output, const std::vector<std::int64_t>& indices,
+                          const Tensor& d_weight) override {
+    cpu::embedding_backward(d_output, indices, d_weight);
+  }
+
+  void matmul(const MatmulProblem& problem) override { cpu::matmul(problem); }
+
+  void sgd(std::span<const ParameterSpan> parameters, const SgdStep& step) override { cpu::sgd(parameters, step); }
+  void adam(std::span<const ParameterSpan> parameters, const AdamStep& step) override { cpu::adam(parameters, step); }
+  std::vector<double> sum_of_squares(std::span<const ParameterSpan> parameters) override {
+    return cpu::sum_of_squares(parameters);
+  }
+
+  void attention(const AttentionProblem& problem, AttentionResult& result) override { cpu::attention(problem, result); }
+  void attention_backward(const AttentionProblem& problem, const AttentionBackwardInputs& inputs,
+                          AttentionGradients& gradients) override {
+    cpu::attention_backward(problem, inputs, gradients);
+  }
+};
+
+}  // namespace
+
+Backend& backend() {
+  static CpuBackend backend;
+  return backend;
+}
+
+}  // namespace headway::inline v0::internal::cpu

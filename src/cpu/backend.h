@@ -1,0 +1,10 @@
+// The CPU as a backend of the operations.
+#pragma once
+
+#include "core/backend.h"
+
+namespace headway::inline v0::internal::cpu {
+
+Backend& backend();
+
+}  // namespace headway::inline v0::internal::cpu

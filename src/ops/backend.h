@@ -1,0 +1,22 @@
+// Which backend computes an operation: that of the device where its tensors are.
+#pragma once
+
+#include "core/backend.h"
+#include "core/check.h"
+#include "cpu/backend.h"
+
+namespace headway::inline v0::internal {
+
+inline Backend& backend_of(const Tensor& tensor) {
+  const Device device = tensor.device();
+  return device.is_cpu() ? cpu::backend() : device_backend(device);
+}
+
+// Throws unless b, where it is defined, is on a's device.
+inline void check_same_device(const char* function, const char* name_a, const Tensor& a, const char* name_b,
+                              const Tensor& b) {
+  check(!b.defined() || a.device() == b.device(), function, ": ", name_a, " is on ", a.device(), " and ", name_b,
+        " on ", b.defined() ? b.device() : a.device(), ", expected one device");
+}
+
+}  // namespace headway::inline v0::internal
