@@ -1,0 +1,64 @@
+// Devices: their names, what is told where there is none, and tensors that move between them.
+#include "headway/device.h"
+
+#include <gtest/gtest.h>
+
+#include "headway/autograd.h"
+#include "headway/ops.h"
+#include "support/message_of.h"
+
+namespace {
+
+using headway::Device;
+using headway::DType;
+using headway::Tensor;
+using headway_test::message_of;
+
+bool no_device() { return headway::cuda_device_count() == 0; }
+
+TEST(Device, NamesAreRead) {
+  EXPECT_EQ(Device::parse("cpu"), Device::cpu());
+  EXPECT_EQ(Device::cpu().name(), "cpu");
+  for (const char* bad : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda1", "cuda:1x", "CPU"}) {
+    EXPECT_EQ(message_of([&] { Device::parse(bad); }),
+              std::string("device: \"") + bad + "\" is not known, expected cpu, cuda or cuda:N");
+  }
+}
+
+TEST(Device, AbsenceIsTold) {
+  if (!no_device()) GTEST_SKIP() << "there is a device";
+  EXPECT_NE(message_of([] { Device::cuda(); }).find("cuda: "), std::string::npos);
+  EXPECT_NE(message_of([] { Device::parse("cuda:3"); }).find("cuda: "), std::string::npos);
+  EXPECT_EQ(headway::describe_cuda().find("not available: "), 0U);
+}
+
+TEST(Device, ThereIsNoOneAfterTheLast) {
+  if (no_device()) GTEST_SKIP() << headway::describe_cuda();
+  const int count = headway::cuda_device_count();
+  EXPECT_EQ(message_of([&] { Device::cuda(count); }), "cuda: there is no device " + std::to_string(count) +
+                                                          ", expected 0 to " + std::to_string(count - 1));
+}
+
+TEST(Device, TensorsMoveWithTheirGradients) {
+  if (no_device()) GTEST_SKIP() << headway::describe_cuda();
+  const Device device = Device::cuda();
+  Tensor x = Tensor::randn({3, 5}, 1).set_requires_grad();
+  const Tensor there = x.to(device);
+  EXPECT_EQ(there.device(), device);
+  EXPECT_EQ(there.to_vector(), x.to_vector());
+  EXPECT_EQ(there.transpose(0, 1).to(Device::cpu()).to_vector(), x.transpose(0, 1).to_vector());
+  EXPECT_EQ(there.to(DType::bfloat16).to_vector(), x.to(DType::bfloat16).to_vector());
+  sum(there * there).backward();
+  EXPECT_EQ(x.grad().device(), Device::cpu());
+  EXPECT_EQ(x.grad().to_vector(), scale(x.detach(), 2).to_vector());
+}
+
+TEST(Device, HostAccessIsRefused) {
+  if (no_device()) GTEST_SKIP() << headway::describe_cuda();
+  const Tensor there = Tensor::full({2}, 3.0, DType::float32, Device::cuda());
+  EXPECT_EQ(there.at({1}), 3.0);
+  EXPECT_NE(message_of([&] { there.data<float>(); }).find("is float32[2] on cuda"), std::string::npos);
+  EXPECT_EQ(message_of([&] { add(there, Tensor::zeros({2})); }), "add: a is on cuda and b on cpu, expected one device");
+}
+
+}  // namespace

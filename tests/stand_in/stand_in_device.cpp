@@ -1,0 +1,208 @@
+// A device without hardware: the CPU's kernels behind addresses that no processor accepts, so that code which touches
+// a device's memory from the host crashes, and a host tensor that reaches the device is told. Loaded in place of
+// libheadway_cuda.so, it lets tests of devices run where there is no GPU.
+#include <cstdlib>
+#include <cstring>
+
+#include "core/check.h"
+#include "core/convert.h"
+#include "core/cuda_library.h"
+#include "core/dispatch.h"
+#include "cpu/backend.h"
+
+namespace headway::inline v0::internal {
+namespace {
+
+constexpr std::uintptr_t kMark = std::uintptr_t{1} << 60;  // makes an address non-canonical
+
+template <typename T>
+T* host(T* marked) {
+  if (marked == nullptr) return nullptr;
+  const auto bits = reinterpret_cast<std::uintptr_t>(marked);
+  check((bits & kMark) != 0, "stand-in device: an address of the host came");
+  return reinterpret_cast<T*>(bits & ~kMark);
+}
+
+Tensor host(const Tensor& tensor) {
+  if (!tensor.defined()) return tensor;
+  check(!tensor.device().is_cpu(), "stand-in device: a tensor of the host came: ", tensor);
+  void* data = tensor.element_count() > 0 ? host(tensor.raw_data()) : nullptr;
+  return Tensor::wrap(data, tensor.shape(), tensor.strides(), tensor.dtype());
+}
+
+std::vector<ParameterSpan> host(std::span<const ParameterSpan> spans) {
+  std::vector<ParameterSpan> all(spans.begin(), spans.end());
+  for (ParameterSpan& span : all) {
+    span.value = host(span.value);
+    span.gradient = host(span.gradient);
+    span.first = host(span.first);
+    span.second = host(span.second);
+    span.largest = host(span.largest);
+  }
+  return all;
+}
+
+AttentionProblem host(AttentionProblem problem) {
+  for (Tensor* tensor : {&problem.query, &problem.key, &problem.value, &problem.mask, &problem.bias}) {
+    *tensor = host(*tensor);
+  }
+  return problem;
+}
+
+CrossEntropyRows host(CrossEntropyRows rows) {
+  for (Tensor* tensor : {&rows.logits, &rows.targets, &rows.logsumexp}) *tensor = host(*tensor);
+  return rows;
+}
+
+class StandInDevice final : public DeviceBackend {
+ public:
+  void binary(const BinaryTask& task) override {
+    BinaryTask here = task;
+    here.a = host(task.a);
+    here.b = host(task.b);
+    here.result = host(task.result);
+    cpu_.binary(here);
+  }
+  void scale(const ScaleTask& task) override { cpu_.scale(with_host_memory(task)); }
+  void activate(const ActivateTask& task) override { cpu_.activate(with_host_memory(task)); }
+  void activation_backward(const ActivationBackward& task) override {
+    ActivationBackward here = task;
+    here.d_after = host(task.d_after);
+    here.saved = host(task.saved);
+    here.d_before = host(task.d_before);
+    here.sums = host(task.sums);
+    cpu_.activation_backward(here);
+  }
+  void dropout(const DropoutTask& task) override {
+    DropoutTask here = with_host_memory(task);
+    here.base = host(task.base);
+    cpu_.dropout(here);
+  }
+  void column_sums(const ColumnSums& task) override {
+    ColumnSums here = task;
+    here.x = host(task.x);
+    here.sums = host(task.sums);
+    cpu_.column_sums(here);
+  }
+  void rotary(const RotaryProblem& problem) override { cpu_.rotary(with_host_memory(problem)); }
+
+  void norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon,
+            const NormResult& result) override {
+    cpu_.norm(host(x), host(weight), host(bias), epsilon, {host(result.y), host(result.mean), host(result.inverse)});
+  }
+  void norm_backward(const NormBackwardInputs& inputs, const NormGradients& gradients) override {
+    cpu_.norm_backward({host(inputs.x), host(inputs.weight), host(inputs.mean), host(inputs.inverse), host(inputs.d_y)},
+                       {host(gradients.x), host(gradients.weight), host(gradients.bias)});
+  }
+  void softmax(SoftmaxKind kind, const Tensor& x, const Tensor& y) override { cpu_.softmax(kind, host(x), host(y)); }
+  void softmax_backward(SoftmaxKind kind, const Tensor& y, const Tensor& d_y, const Tensor& d_x) override {
+    cpu_.softmax_backward(kind, host(y), host(d_y), host(d_x));
+  }
+  void cross_entropy(const CrossEntropyRows& rows, double factor, bool per_row, const Tensor& loss) override {
+    cpu_.cross_entropy(host(rows), factor, per_row, host(loss));
+  }
+  void cross_entropy_backward(const CrossEntropyRows& rows, const Tensor& d_loss, double factor,
+                              const Tensor& d_logits) override {
+    cpu_.cross_entropy_backward(host(rows), host(d_loss), factor, host(d_logits));
+  }
+  void embedding(const Tensor& weight, const std::vector<std::int64_t>& indices, const Tensor& output) override {
+    cpu_.embedding(host(weight), indices, host(output));
+  }
+  void embedding_backward(const Tensor& d_output, const std::vector<std::int64_t>& indices,
+                          const Tensor& d_weight) override {
+    cpu_.embedding_backward(host(d_output), indices, host(d_weight));
+  }
+
+  void matmul(const MatmulProblem& problem) override {
+    MatmulProblem here = problem;
+    for (Matrix* matrix : {&here.a, &here.b, &here.result, &here.before_activation}) matrix->data = host(matrix->data);
+    here.bias = host(problem.bias);
+    cpu_.matmul(here);
+  }
+
+  void sgd(std::span<const ParameterSpan> parameters, const SgdStep& step) override {
+    cpu_.sgd(host(parameters), step);
+  }
+  void adam(std::span<const ParameterSpan> parameters, const AdamStep& step) override {
+    cpu_.adam(host(parameters), step);
+  }
+  std::vector<double> sum_of_squares(std::span<const ParameterSpan> parameters) override {
+    return cpu_.sum_of_squares(host(parameters));
+  }
+
+  void attention(const AttentionProblem& problem, AttentionResult& result) override {
+    AttentionResult here = {host(result.output), host(result.logsumexp), host(result.weights)};
+    cpu_.attention(host(problem), here);
+  }
+  void attention_backward(const AttentionProblem& problem, const AttentionBackwardInputs& inputs,
+                          AttentionGradients& gradients) override {
+    AttentionGradients here = {host(gradients.query), host(gradients.key), host(gradients.value), host(gradients.bias),
+                               host(gradients.sinks)};
+    cpu_.attention_backward(host(problem),
+                            {host(inputs.output), host(inputs.logsumexp), host(inputs.d_output), host(inputs.d_weights),
+                             host(inputs.d_logsumexp)},
+                            here);
+  }
+
+  void* allocate(std::size_t bytes) override {
+    if (bytes == 0) return nullptr;
+    constexpr std::size_t kAlignment = 256;
+    void* memory = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+    check(memory != nullptr, "stand-in device: no memory for ", bytes, " bytes");
+    return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(memory) | kMark);
+  }
+  void release(void* memory) noexcept override {
+    if (memory != nullptr) std::free(host(memory));
+  }
+  void set_zero(void* memory, std::size_t bytes) override {
+    if (bytes > 0) std::memset(host(memory), 0, bytes);
+  }
+  void copy_to_device(void* target, const void* source, std::size_t bytes) override {
+    if (bytes > 0) std::memcpy(host(target), source, bytes);
+  }
+  void copy_to_host(void* target, const void* source, std::size_t bytes) override {
+    if (bytes > 0) std::memcpy(target, host(source), bytes);
+  }
+  void strided_copy(const StridedTarget& target, const StridedSource& source, const Shape& shape) override {
+    internal::strided_copy({host(target.data), target.strides, target.dtype},
+                           {host(source.data), source.strides, source.dtype}, shape);
+  }
+  void middle_sum(const MiddleSum& task) override {
+    dispatch_floating(task.dtype, [&]<typename T>() {
+      const T* x = reinterpret_cast<const T*>(host(task.x));
+      T* target = reinterpret_cast<T*>(host(task.target));
+      for (std::int64_t o = 0; o < task.outer; ++o) {
+        for (std::int64_t i = 0; i < task.inner; ++i) {
+          double sum = 0;
+          for (std::int64_t m = 0; m < task.middle; ++m) {
+            sum += convert<double>(x[(o * task.middle + m) * task.inner + i]);
+          }
+          target[o * task.inner + i] = convert<T>(sum);
+        }
+      }
+    });
+  }
+  void synchronize() override {}
+  void set_stream(void* stream) override { stream_ = stream; }
+  void* stream() override { return stream_; }
+  std::string description() override { return "a stand-in for a GPU"; }
+
+ private:
+  template <typename Task>
+  static Task with_host_memory(Task task) {
+    task.x = host(task.x);
+    task.result = host(task.result);
+    return task;
+  }
+
+  Backend& cpu_ = cpu::backend();
+  void* stream_ = nullptr;
+};
+
+}  // namespace
+}  // namespace headway::inline v0::internal
+
+extern "C" HEADWAY_API headway::internal::CudaDevices headway_cuda_devices(int) {
+  static headway::internal::StandInDevice device;
+  return {.problem = "", .count = 1, .backend = [](int) -> headway::internal::DeviceBackend* { return &device; }};
+}
