@@ -21,10 +21,10 @@ build: deps  ## Build the library, the examples and the tests
 	@cmake --preset release
 	@cmake --build --preset release -j $(JOBS)
 
-demo: deps  ## See attention at work: its shapes, a sentence as a heat map, its speed
+demo: deps  ## Translate a sentence, see what its words look at, write a page with every head
 	@cmake --preset release > /dev/null
-	@cmake --build --preset release -j $(JOBS) --target demo
-	@build/release/examples/demo
+	@cmake --build --preset release -j $(JOBS) --target headway_program
+	@tools/demo.sh
 
 test: build  ## Build and run all tests, on every instruction set that this machine has
 	@ctest --preset release -j $(JOBS) -LE cuda
@@ -66,8 +66,9 @@ bench: deps  ## Measure Headway beside PyTorch and others; writes docs/benchmark
 cuda: deps  ## Build libheadway_cuda.so and its tests (needs nvcc); where there is a GPU, `make cuda-test` runs them
 	@command -v nvcc > /dev/null || { echo "make cuda: nvcc is not on the PATH; install the CUDA toolkit" >&2; exit 1; }
 	@cmake --preset release -DHEADWAY_BUILD_CUDA=ON
-	@cmake --build --preset release -j $(JOBS) --target headway_cuda headway_cuda_tests
-	@tools/check_cuda_resources.py build/release/libheadway_cuda.so
+	@cmake --build --preset release -j $(JOBS) --target headway_cuda headway_cuda_tests > build/release/cuda.log 2>&1 \
+	  || { grep -v '^ptxas info' build/release/cuda.log | tail -40; exit 1; }
+	@tools/check_cuda_resources.py build/release/cuda.log
 
 cuda-test: cuda  ## Run the tests of the CUDA library; without a GPU they skip and say so
 	@ctest --preset release -j 1 -L cuda

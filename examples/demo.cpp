@@ -1,4 +1,4 @@
-// What `make demo` shows: the shapes of cross-attention, a sentence as a heat map, and how fast one call is.
+// The shapes of cross-attention, a sentence as a heat map, and how fast one call is.
 #include <headway/headway.h>
 #include <unistd.h>
 

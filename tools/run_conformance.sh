@@ -70,5 +70,6 @@ done
 export HEADWAY_PROGRAM=$PWD/$build/headway
 for name in text_scores text_tokenizer text_documents; do suite "tests/conformance/$name.py"; done
 suite tests/conformance/marian_roundtrip.py "$build/tests/translate_tokens"
+suite tests/conformance/shipped_model.py
 "$python" -m pytest -q tests/python/test_documents.py tests/python/test_torch_arrays.py || status=1
 exit "$status"

@@ -1,0 +1,40 @@
+#include "cuda/attention.h"
+
+#include <cstdlib>
+#include <string_view>
+
+#include "cuda/decode_attention.h"
+#include "cuda/float_attention.h"
+#include "cuda/hopper_attention.h"
+#include "cuda/hopper_attention_backward.h"
+#include "cuda/portable_attention.h"
+#include "cuda/tuned_weights.h"
+
+namespace headway::inline v0::internal::cuda {
+namespace {
+
+// HEADWAY_CUDA_KERNELS=portable leaves the tuned kernels out, for tests and comparisons.
+bool tuned_kernels_wanted() {
+  const char* choice = std::getenv("HEADWAY_CUDA_KERNELS");
+  return choice == nullptr || std::string_view(choice) != "portable";
+}
+
+}  // namespace
+
+void attention(const AttentionProblem& problem, AttentionResult& result) {
+  const bool tuned = tuned_kernels_wanted();
+  const bool done = tuned && (decode_attention(problem, result) || hopper_attention(problem, result) ||
+                              float_attention(problem, result));
+  if (!done) portable_attention(problem, result);
+  if (problem.weights == Weights::none) return;
+  if (!tuned || !tuned_weights(problem, result)) portable_attention_weights(problem, result);
+}
+
+void attention_backward(const AttentionProblem& problem, const AttentionBackwardInputs& inputs,
+                        AttentionGradients& gradients) {
+  const bool done = tuned_kernels_wanted() && (hopper_attention_backward(problem, inputs, gradients) ||
+                                               float_attention_backward(problem, inputs, gradients));
+  if (!done) portable_attention_backward(problem, inputs, gradients);
+}
+
+}  // namespace headway::inline v0::internal::cuda

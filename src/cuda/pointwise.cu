@@ -1,0 +1,390 @@
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "cuda/element.cuh"
+#include "cuda/launch.h"
+#include "cuda/middle_sum.h"
+#include "cuda/pointwise.h"
+
+namespace headway::inline v0::internal::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+// ---- packs: neighbouring elements that one thread takes ----
+
+constexpr std::size_t kPackBytes = 16;
+template <typename T>
+constexpr int kPackCount = kPackBytes / sizeof(T);
+
+template <typename T>
+struct alignas(kPackBytes) Pack {
+  T items[kPackCount<T>];
+};
+
+// Elements in the type that they are computed in.
+template <typename T>
+struct Values {
+  Compute<T> items[kPackCount<T>];
+};
+
+// The first `count` elements from memory, the others zero. `whole`: all of them are there and aligned.
+template <typename T>
+__device__ Values<T> load_pack(const T* source, std::int64_t count, bool whole) {
+  Values<T> values;
+  if (whole) {
+    const Pack<T> pack = *reinterpret_cast<const Pack<T>*>(source);
+#pragma unroll
+    for (int i = 0; i < kPackCount<T>; ++i) values.items[i] = to_compute(pack.items[i]);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kPackCount<T>; ++i) values.items[i] = i < count ? to_compute(source[i]) : Compute<T>(0);
+  }
+  return values;
+}
+
+// The first `count` elements to memory.
+template <typename T>
+__device__ void store_pack(const Values<T>& values, T* target, std::int64_t count, bool whole) {
+  if (whole) {
+    Pack<T> pack;
+#pragma unroll
+    for (int i = 0; i < kPackCount<T>; ++i) pack.items[i] = from_compute<T>(values.items[i]);
+    *reinterpret_cast<Pack<T>*>(target) = pack;
+  } else {
+#pragma unroll
+    for (int i = 0; i < kPackCount<T>; ++i) {
+      if (i < count) target[i] = from_compute<T>(values.items[i]);
+    }
+  }
+}
+
+// Whether packs at multiples of their size may be moved at once.
+template <typename... Pointers>
+bool aligned(Pointers... pointers) {
+  return ((reinterpret_cast<std::uintptr_t>(pointers) % kPackBytes == 0) && ...);
+}
+
+// Calls body(first element, elements left) for every pack of this thread.
+template <typename T, typename Body>
+__device__ void for_packs(std::int64_t count, const Body& body) {
+  const std::int64_t step = gridDim.x * std::int64_t{kThreads} * kPackCount<T>;
+  std::int64_t i = (blockIdx.x * std::int64_t{kThreads} + threadIdx.x) * kPackCount<T>;
+  for (; i < count; i += step) body(i, count - i);
+}
+
+// result (count) = function(x (count)); result may be x.
+template <typename T, typename Function>
+__global__ void map_one(T* result, const T* x, std::int64_t count, bool is_aligned, Function function) {
+  for_packs<T>(count, [&](std::int64_t at, std::int64_t left) {
+    const bool whole = is_aligned && left >= kPackCount<T>;
+    Values<T> values = load_pack(x + at, left, whole);
+#pragma unroll
+    for (auto& value : values.items) value = function(value);
+    store_pack<T>(values, result + at, left, whole);
+  });
+}
+
+// result (count) = function(a (count), b (count)); result may be a or b.
+template <typename T, typename Function>
+__global__ void map_two(T* result, const T* a, const T* b, std::int64_t count, bool is_aligned, Function function) {
+  for_packs<T>(count, [&](std::int64_t at, std::int64_t left) {
+    const bool whole = is_aligned && left >= kPackCount<T>;
+    Values<T> values = load_pack(a + at, left, whole);
+    const Values<T> others = load_pack(b + at, left, whole);
+#pragma unroll
+    for (int i = 0; i < kPackCount<T>; ++i) values.items[i] = function(values.items[i], others.items[i]);
+    store_pack<T>(values, result + at, left, whole);
+  });
+}
+
+template <typename T, typename Function>
+void launch_one(std::byte* result, const std::byte* x, std::int64_t count, const Function& function) {
+  if (count == 0) return;
+  map_one<T><<<grid_for(count, kThreads * kPackCount<T>), kThreads, 0, current_stream()>>>(
+      reinterpret_cast<T*>(result), reinterpret_cast<const T*>(x), count, aligned(result, x), function);
+  check_launch("map_one");
+}
+
+template <typename T, typename Function>
+void launch_two(std::byte* result, const std::byte* a, const std::byte* b, std::int64_t count,
+                const Function& function) {
+  if (count == 0) return;
+  map_two<T><<<grid_for(count, kThreads * kPackCount<T>), kThreads, 0, current_stream()>>>(
+      reinterpret_cast<T*>(result), reinterpret_cast<const T*>(a), reinterpret_cast<const T*>(b), count,
+      aligned(result, a, b), function);
+  check_launch("map_two");
+}
+
+// ---- binary ----
+
+template <Binary kOperation>
+struct BinaryFunction {
+  template <typename Real>
+  __device__ Real operator()(Real a, Real b) const {
+    if constexpr (kOperation == Binary::add) return a + b;
+    if constexpr (kOperation == Binary::subtract) return a - b;
+    if constexpr (kOperation == Binary::multiply) return a * b;
+  }
+};
+
+// result (rows, columns) = a op b, of which one may be a row for all; strides are in elements.
+template <Binary kOperation, typename T>
+__global__ void binary_rows(T* result, const T* a, std::int64_t a_row_stride, const T* b, std::int64_t b_row_stride,
+                            std::int64_t rows, std::int64_t columns, bool packs_fit_rows) {
+  const BinaryFunction<kOperation> function;
+  for_packs<T>(rows * columns, [&](std::int64_t at, std::int64_t left) {
+    if (packs_fit_rows) {
+      const std::int64_t row = at / columns, column = at % columns;
+      Values<T> values = load_pack(a + row * a_row_stride + column, left, true);
+      const Values<T> others = load_pack(b + row * b_row_stride + column, left, true);
+#pragma unroll
+      for (int i = 0; i < kPackCount<T>; ++i) values.items[i] = function(values.items[i], others.items[i]);
+      store_pack<T>(values, result + at, left, true);
+      return;
+    }
+    for (std::int64_t i = at; i < at + min(left, std::int64_t{kPackCount<T>}); ++i) {
+      const std::int64_t row = i / columns, column = i % columns;
+      result[i] = from_compute<T>(
+          function(to_compute(a[row * a_row_stride + column]), to_compute(b[row * b_row_stride + column])));
+    }
+  });
+}
+
+template <Binary kOperation>
+void binary_as(const BinaryTask& task) {
+  const std::int64_t count = task.rows * task.columns;
+  if (count == 0) return;
+  const bool flat = task.rows == 1 || (task.a_row_stride == task.columns && task.b_row_stride == task.columns);
+  dispatch_elements(task.dtype, [&]<typename T>() {
+    if (flat) return launch_two<T>(task.result, task.a, task.b, count, BinaryFunction<kOperation>());
+    const bool packs_fit_rows = aligned(task.result, task.a, task.b) && task.columns % kPackCount<T> == 0 &&
+                                task.a_row_stride % kPackCount<T> == 0 && task.b_row_stride % kPackCount<T> == 0;
+    binary_rows<kOperation, T><<<grid_for(count, kThreads * kPackCount<T>), kThreads, 0, current_stream()>>>(
+        reinterpret_cast<T*>(task.result), reinterpret_cast<const T*>(task.a), task.a_row_stride,
+        reinterpret_cast<const T*>(task.b), task.b_row_stride, task.rows, task.columns, packs_fit_rows);
+    check_launch("binary_rows");
+  });
+}
+
+template <typename Real>
+struct ScaleFunction {
+  Real factor;
+  __device__ Real operator()(Real x) const { return x * factor; }
+};
+
+// ---- activations: the same formulas, and the same values at NaN and the infinities, as the CPU's ----
+
+// x held between -limit and limit; NaN stays NaN.
+template <typename Real>
+__device__ Real bounded(Real x, Real limit) {
+  return x < -limit ? -limit : x > limit ? limit : x;
+}
+
+// With e = exp(-|x|): 1 / (1 + e) and e / (1 + e), the sigmoid of |x| and of -|x|.
+template <typename Real>
+struct SigmoidParts {
+  Real upper;
+  Real lower;
+
+  __device__ explicit SigmoidParts(Real x) {
+    const Real e = exp(-fabs(x));
+    upper = 1 / (1 + e);
+    lower = e * upper;
+  }
+  __device__ Real value(Real x) const { return x < 0 ? lower : upper; }
+  __device__ Real slope() const { return lower * upper; }
+};
+
+template <typename Real>
+__device__ Real sigmoid(Real x) {
+  return SigmoidParts<Real>(x).value(x);
+}
+
+// Phi(x) + x phi(x)
+template <typename Real>
+__device__ Real gelu_slope(Real x) {
+  constexpr Real kInverseRoot = Real(0.39894228040143267794);  // 1 / sqrt(2 pi)
+  const Real near = bounded(x, Real(50));                      // beyond any x whose density is not zero
+  return fma(near, exp(near * near * Real(-0.5)) * kInverseRoot, normcdf(x));
+}
+
+// x (1 + tanh(v / 2)) / 2 is x sigmoid(v) with v = sqrt(8 / pi) (x + 0.044715 x^3), and that does not cancel.
+constexpr double kGeluTanhScale = 1.59576912160573071176;
+constexpr double kGeluTanhCube = 0.044715;
+constexpr int kGeluTanhLimit = 50;  // sigmoid(v) is 0 or 1 there, and v still finite
+
+template <typename Real>
+__device__ Real gelu_tanh_inner(Real x) {
+  return x * fma(x * x, Real(kGeluTanhScale * kGeluTanhCube), Real(kGeluTanhScale));
+}
+
+template <typename Real>
+__device__ Real gelu_tanh_slope(Real x) {
+  const Real near = bounded(x, Real(kGeluTanhLimit));
+  const Real inner = gelu_tanh_inner(near);
+  const SigmoidParts<Real> parts(inner);
+  const Real inner_slope = fma(near * near, Real(3 * kGeluTanhScale * kGeluTanhCube), Real(kGeluTanhScale));
+  return fma(near * inner_slope, parts.slope(), parts.value(inner));
+}
+
+template <typename Real>
+__device__ Real silu_slope(Real x) {
+  const SigmoidParts<Real> parts(x);
+  return fma(bounded(x, Real(1000)), parts.slope(), parts.value(x));  // beyond 1000 the slope is 0 or 1
+}
+
+template <Activation kActivation>
+struct ActivateFunction {
+  template <typename Real>
+  __device__ Real operator()(Real x) const {
+    if constexpr (kActivation == Activation::none) return x;
+    if constexpr (kActivation == Activation::relu) return x < 0 ? Real(0) : x;
+    if constexpr (kActivation == Activation::gelu) return x * normcdf(x);
+    if constexpr (kActivation == Activation::gelu_tanh) {
+      return x * sigmoid(gelu_tanh_inner(bounded(x, Real(kGeluTanhLimit))));
+    }
+    if constexpr (kActivation == Activation::silu) return x * sigmoid(x);
+    if constexpr (kActivation == Activation::tanh) return ::tanh(x);
+    if constexpr (kActivation == Activation::sigmoid) return sigmoid(x);
+  }
+};
+
+// d_after * slope, from the output where slope_from_output() says so.
+template <Activation kActivation>
+struct ActivationBackwardFunction {
+  template <typename Real>
+  __device__ Real operator()(Real d_after, Real saved) const {
+    if constexpr (kActivation == Activation::none) return d_after;
+    if constexpr (kActivation == Activation::relu) return saved <= 0 ? Real(0) : d_after;  // infinity * 0 is NaN
+    if constexpr (kActivation == Activation::gelu) return d_after * gelu_slope(saved);
+    if constexpr (kActivation == Activation::gelu_tanh) return d_after * gelu_tanh_slope(saved);
+    if constexpr (kActivation == Activation::silu) return d_after * silu_slope(saved);
+    if constexpr (kActivation == Activation::tanh) return d_after * fma(-saved, saved, Real(1));
+    if constexpr (kActivation == Activation::sigmoid) return d_after * fma(-saved, saved, saved);
+  }
+};
+
+// Calls f.template operator()<kActivation>() with the activation.
+template <typename Function>
+void dispatch_activation(Activation activation, const Function& f) {
+  switch (activation) {
+    case Activation::none:
+      return f.template operator()<Activation::none>();
+    case Activation::relu:
+      return f.template operator()<Activation::relu>();
+    case Activation::gelu:
+      return f.template operator()<Activation::gelu>();
+    case Activation::gelu_tanh:
+      return f.template operator()<Activation::gelu_tanh>();
+    case Activation::silu:
+      return f.template operator()<Activation::silu>();
+    case Activation::tanh:
+      return f.template operator()<Activation::tanh>();
+    case Activation::sigmoid:
+      return f.template operator()<Activation::sigmoid>();
+  }
+}
+
+// ---- dropout ----
+
+__device__ inline float multiply_rounded(float a, float b) { return __fmul_rn(a, b); }
+__device__ inline double multiply_rounded(double a, double b) { return __dmul_rn(a, b); }
+
+// One Philox call for each thread: its eight draws are those of the elements e, e + 16, ... of a block of 128.
+// first_call: the number of the first block's first call.
+template <typename T>
+__global__ void drop_elements(T* result, const T* base, const T* x, std::int64_t count, std::int64_t first_call,
+                              ElementDropout rule) {
+  constexpr int kCalls = ElementDropout::kCalls, kDraws = ElementDropout::kBlock / kCalls;
+  const std::int64_t calls = (count + ElementDropout::kBlock - 1) / ElementDropout::kBlock * kCalls;
+  const auto scale = static_cast<Compute<T>>(rule.scale);
+  const std::int64_t step = gridDim.x * std::int64_t{kThreads};
+  for (std::int64_t i = blockIdx.x * std::int64_t{kThreads} + threadIdx.x; i < calls; i += step) {
+    const auto call = static_cast<std::uint64_t>(first_call + i);
+    const auto words = philox4x32_7(
+        {static_cast<std::uint32_t>(call), static_cast<std::uint32_t>(call >> 32), 0, ElementDropout::kDomain},
+        philox_key(rule.seed));
+    const std::int64_t element = i / kCalls * ElementDropout::kBlock + i % kCalls;
+    Compute<T> values[kDraws], bases[kDraws];  // all are read before the first is written
+#pragma unroll
+    for (int j = 0; j < kDraws; ++j) {
+      const std::int64_t at = element + j * kCalls;
+      values[j] = at < count ? to_compute(x[at]) : Compute<T>(0);
+      bases[j] = at < count && base != nullptr ? to_compute(base[at]) : Compute<T>(0);
+    }
+#pragma unroll
+    for (int j = 0; j < kDraws; ++j) {
+      const std::uint32_t draw = j % 2 == 0 ? words[j / 2] & 0xFFFF : words[j / 2] >> 16;
+      // The product is rounded before it is added, as on every device.
+      Compute<T> value = draw < rule.threshold ? Compute<T>(0) : multiply_rounded(values[j], scale);
+      if (base != nullptr) value = bases[j] + value;
+      const std::int64_t at = element + j * kCalls;
+      if (at < count) result[at] = from_compute<T>(value);
+    }
+  }
+}
+
+}  // namespace
+
+void binary(const BinaryTask& task) {
+  switch (task.operation) {
+    case Binary::add:
+      return binary_as<Binary::add>(task);
+    case Binary::subtract:
+      return binary_as<Binary::subtract>(task);
+    case Binary::multiply:
+      return binary_as<Binary::multiply>(task);
+  }
+}
+
+void scale(const ScaleTask& task) {
+  dispatch_elements(task.dtype, [&]<typename T>() {
+    using Real = Compute<T>;
+    launch_one<T>(task.result, task.x, task.count, ScaleFunction<Real>{static_cast<Real>(task.factor)});
+  });
+}
+
+void activate(const ActivateTask& task) {
+  dispatch_activation(task.activation, [&]<Activation kActivation>() {
+    dispatch_elements(task.dtype, [&]<typename T>() {
+      launch_one<T>(task.result, task.x, task.count, ActivateFunction<kActivation>());
+    });
+  });
+}
+
+void activation_backward(const ActivationBackward& task) {
+  dispatch_activation(task.activation, [&]<Activation kActivation>() {
+    dispatch_elements(task.dtype, [&]<typename T>() {
+      launch_two<T>(task.d_before, task.d_after, task.saved, task.rows * task.columns,
+                    ActivationBackwardFunction<kActivation>());
+    });
+  });
+  if (task.sums == nullptr) return;
+  column_sums({.dtype = task.dtype,
+               .rows = task.rows,
+               .columns = task.columns,
+               .x = task.d_before,
+               .sums = task.sums,
+               .sums_dtype = task.sums_dtype});
+}
+
+void dropout(const DropoutTask& task) {
+  if (task.count == 0) return;
+  const std::int64_t first_call = task.first / ElementDropout::kBlock * ElementDropout::kCalls;
+  dispatch_elements(task.dtype, [&]<typename T>() {
+    constexpr std::int64_t kBlockElements = kThreads / ElementDropout::kCalls * ElementDropout::kBlock;
+    drop_elements<T><<<grid_for(task.count, kBlockElements), kThreads, 0, current_stream()>>>(
+        reinterpret_cast<T*>(task.result), reinterpret_cast<const T*>(task.base), reinterpret_cast<const T*>(task.x),
+        task.count, first_call, task.rule);
+    check_launch("drop_elements");
+  });
+}
+
+void column_sums(const ColumnSums& task) {
+  middle_sum_as({.dtype = task.dtype, .middle = task.rows, .inner = task.columns, .x = task.x, .target = task.sums},
+                task.sums_dtype);
+}
+
+}  // namespace headway::inline v0::internal::cuda

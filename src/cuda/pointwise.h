@@ -1,0 +1,18 @@
+// Elementwise operations on the GPU; the tasks are described in core/pointwise_tasks.h.
+#pragma once
+
+#include "core/pointwise_tasks.h"
+
+namespace headway::inline v0::internal::cuda {
+
+void binary(const BinaryTask& task);
+void scale(const ScaleTask& task);
+void activate(const ActivateTask& task);
+// d_before = d_after * slope, and its column sums where they are wanted.
+void activation_backward(const ActivationBackward& task);
+void dropout(const DropoutTask& task);
+// Sums are taken in float64; their order follows from the shape.
+void column_sums(const ColumnSums& task);
+void rotary(const RotaryProblem& problem);
+
+}  // namespace headway::inline v0::internal::cuda

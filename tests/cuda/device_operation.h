@@ -1,0 +1,82 @@
+// An operation with its gradients on the GPU, beside float64 on the CPU.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cuda/device_problem.h"
+#include "cuda/messages.h"
+#include "support/elementwise.h"
+
+namespace headway_test {
+
+using Operation = std::function<headway::Tensor(const std::vector<headway::Tensor>&)>;
+
+// Result and gradients of an operation; what flows back is random, rounded to `rounded`, the same for all dtypes.
+inline std::vector<headway::Tensor> evaluate(const Operation& operation, const std::vector<headway::Tensor>& inputs,
+                                             headway::DType rounded) {
+  std::vector<headway::Tensor> leaves;
+  for (const headway::Tensor& input : inputs) {
+    leaves.push_back(input.defined() ? input.detach() : input);
+    if (input.defined() && is_floating(input.dtype())) leaves.back().set_requires_grad();
+  }
+  const headway::Tensor result = operation(leaves);
+  const headway::Tensor direction = headway::Tensor::randn(result.shape(), 77, rounded);
+  result.backward(direction.to(result.dtype()).to(result.device()));
+  std::vector<headway::Tensor> all = {on_cpu(result.detach())};
+  for (const headway::Tensor& leaf : leaves) all.push_back(leaf.defined() ? on_cpu(leaf.grad()) : headway::Tensor());
+  return all;
+}
+
+// The floating inputs in another dtype; the others as they are.
+inline std::vector<headway::Tensor> converted(const std::vector<headway::Tensor>& inputs, headway::DType dtype) {
+  std::vector<headway::Tensor> result;
+  for (const headway::Tensor& input : inputs) {
+    result.push_back(input.defined() && is_floating(input.dtype()) ? input.to(dtype) : input);
+  }
+  return result;
+}
+
+// The inputs on the GPU in one of three layouts; integers stay on the CPU in the first.
+inline std::vector<headway::Tensor> gpu_inputs(const std::vector<headway::Tensor>& inputs, std::size_t layout) {
+  std::vector<headway::Tensor> result;
+  for (const headway::Tensor& input : inputs) {
+    if (input.defined() && is_floating(input.dtype())) {
+      const std::vector<headway::Tensor> layouts = layouts_of(input);
+      result.push_back(on_gpu(layouts[std::min(layout, layouts.size() - 1)]));
+    } else {
+      result.push_back(layout == 0 ? input : on_gpu(input));
+    }
+  }
+  return result;
+}
+
+// In every floating dtype and several layouts, result and gradients on the GPU are those of float64 on the CPU, and two
+// runs give the same bits.
+inline void expect_gpu_agrees(Messages& messages, const std::string& name, const Operation& operation,
+                              const std::vector<headway::Tensor>& inputs) {
+  for (const headway::DType dtype : kFloatingDTypes) {
+    const std::vector<headway::Tensor> rounded = converted(inputs, dtype);
+    const std::vector<headway::Tensor> expected =
+        evaluate(operation, converted(rounded, headway::DType::float64), dtype);
+    for (std::size_t layout = 0; layout < 3; ++layout) {
+      const std::string where =
+          name + " " + std::string(dtype_name(dtype)) + " layout " + std::to_string(layout) + ", ";
+      messages.guarded(where, [&] {
+        const std::vector<headway::Tensor> there = gpu_inputs(rounded, layout);
+        poison_memory(there);
+        const std::vector<headway::Tensor> actual = evaluate(operation, there, dtype);
+        const std::vector<headway::Tensor> again = evaluate(operation, there, dtype);
+        for (std::size_t i = 0; i < actual.size(); ++i) {
+          const std::string what = where + (i == 0 ? "result" : "gradient " + std::to_string(i));
+          if (actual[i].defined() && actual[i].dtype() != dtype) messages.add(what + " is " + actual[i].describe());
+          messages.expect(near(actual[i], expected[i], 2 * tolerance_of(dtype)), what);
+          messages.expect(same_bits(actual[i], again[i]), what + " of a second run");
+        }
+      });
+    }
+  }
+}
+
+}  // namespace headway_test
