@@ -103,7 +103,12 @@ class Translate(ProgramTest):
         output = self.good("translate", "--to", "de", "ti", environment={"HEADWAY_MODEL": str(small_model())})
         self.assertEqual(output, "Zan\n")
         shutil.copytree(small_model(), self.work / "models/en-de", ignore=shutil.ignore_patterns("training"))
-        self.assertEqual(self.good("translate", "--to", "de", "ti"), "Zan\n")
+        self.assertEqual(self.good("translate", "--to", "de", "ti", of=self.program_elsewhere()), "Zan\n")
+
+    def test_model_that_comes_along(self):
+        self.assertEqual(self.good("translate", "Good morning!"), "Guten Morgen!\n")
+        self.assertEqual(self.good("translate", "--to", "en", "Guten Morgen!"), "Good morning.\n")
+        self.assertEqual(self.good_json("info", "--json")["model"]["languages"], ["deu", "eng"])
 
     def test_wrong_usage(self):
         self.bad(2, "--beam", "translate", "--model", small_model(), "--beam", 0, "x")
@@ -232,10 +237,12 @@ class Info(ProgramTest):
     """headway info"""
 
     def test_without_a_model(self):
-        text = self.good("info")
+        elsewhere = self.program_elsewhere()
+        self.bad(1, "no model", "translate", "x", of=elsewhere)
+        text = self.good("info", of=elsewhere)
         self.assertIn("threads          1\n", text)
         self.assertRegex(text, r"CUDA             \S")
-        facts = self.good_json("info", "--json", "--threads", 2)
+        facts = self.good_json("info", "--json", "--threads", 2, of=elsewhere)
         self.assertEqual((facts["threads"], facts["model"]), (2, None))
         self.assertEqual(facts["cuda"], facts["cuda_devices"] > 0)
         self.assertIn("CUDA             " + facts["cuda_description"] + "\n", text)

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -41,12 +42,16 @@ class ProgramTest(unittest.TestCase):
         self.addCleanup(directory.cleanup)
         self.work = pathlib.Path(directory.name)
 
-    def call(self, *arguments, data="", environment=None):
-        """The finished call: its return code, and text of both outputs."""
+    def program_elsewhere(self):
+        """A copy of the program with no model beside it."""
+        return shutil.copy(program, self.work / "headway")
+
+    def call(self, *arguments, data="", environment=None, of=None):
+        """The finished call: its return code, and text of both outputs. `of`: another program than the built one."""
         data = data.encode() if isinstance(data, str) else data
         variables = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
         variables.update({"HEADWAY_NUM_THREADS": "1", **(environment or {})})
-        done = subprocess.run([program, *map(str, arguments)], input=data, capture_output=True, check=False,
+        done = subprocess.run([of or program, *map(str, arguments)], input=data, capture_output=True, check=False,
                               cwd=self.work, env=variables, timeout=300)
         done.stdout, done.stderr = done.stdout.decode(), done.stderr.decode(errors="replace")
         return done
