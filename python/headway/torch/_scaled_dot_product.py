@@ -3,7 +3,7 @@
 import torch
 from torch.nn import functional
 
-from headway.torch._attention import PLAIN_TYPES, attend, autocast_dtype, draw_seed, is_plain, plain_output
+from headway.torch._attention import PLAIN_TYPES, attend, autocast_dtype, draw_seed, is_autocast, is_plain, plain_output
 
 # Headway takes a bias from -1e30 down as masked. For torch only -infinity masks: a row of torch.finfo.min is a mean.
 _LOWEST_BIAS = -1e29
@@ -192,7 +192,7 @@ class _FourDimensions:
 def _attend_any(arguments, return_weights):
     """The whole of it: all ranks, broadcasts, dtypes, and every error."""
     query = arguments[0]
-    if isinstance(query, torch.Tensor) and _is_autocast_enabled(query.device.type):
+    if isinstance(query, torch.Tensor) and is_autocast(query):
         arguments = (*(_autocast(tensor) for tensor in arguments[:4]), *arguments[4:])
     _check(arguments)
     dropout_p, is_causal, scale = arguments[4:7]
