@@ -15,7 +15,22 @@ using internal::check;
 
 namespace {
 
-Tensor dense_copy(const Tensor& source, DType dtype);
+// Copies into a tensor of the same shape on the same device that shares no memory with the source.
+void copy_elements(const Tensor& target, const Tensor& source) {
+  const internal::StridedTarget to = {target.raw_data(), target.strides(), target.dtype()};
+  const internal::StridedSource from = {source.raw_data(), source.strides(), source.dtype()};
+  if (target.device().is_cpu()) {
+    internal::strided_copy(to, from, target.shape());
+  } else if (target.element_count() > 0) {
+    internal::device_backend(target.device()).strided_copy(to, from, target.shape());
+  }
+}
+
+Tensor dense_copy(const Tensor& source, DType dtype) {
+  Tensor copy = Tensor::empty(source.shape(), dtype, source.device());
+  copy_elements(copy, source);
+  return copy;
+}
 
 std::size_t byte_count(const Tensor& tensor) {
   return static_cast<std::size_t>(tensor.element_count()) * item_size(tensor.dtype());
@@ -32,24 +47,6 @@ Tensor moved(const Tensor& source, Device device) {
     internal::device_backend(device).copy_to_device(target.raw_data(), dense.raw_data(), byte_count(dense));
   }
   return target;
-}
-
-// Copies into a tensor of the same shape that shares no memory with the source.
-void copy_elements(const Tensor& target, const Tensor& source) {
-  const Tensor here = source.device() == target.device() ? source : moved(source, target.device());
-  const internal::StridedTarget to = {target.raw_data(), target.strides(), target.dtype()};
-  const internal::StridedSource from = {here.raw_data(), here.strides(), here.dtype()};
-  if (target.device().is_cpu()) {
-    internal::strided_copy(to, from, target.shape());
-  } else if (target.element_count() > 0) {
-    internal::device_backend(target.device()).strided_copy(to, from, target.shape());
-  }
-}
-
-Tensor dense_copy(const Tensor& source, DType dtype) {
-  Tensor copy = Tensor::empty(source.shape(), dtype, source.device());
-  copy_elements(copy, source);
-  return copy;
 }
 
 // A copy through which gradients flow where both dtypes have them.
@@ -78,7 +75,7 @@ bool may_overlap(const Tensor& a, const Tensor& b) {
     return false;
   }
   const std::less<const std::byte*> before;  // a total order also across allocations, unlike <
-  return a.device() == b.device() && before(static_cast<const std::byte*>(a.raw_data()), end_of(b)) &&
+  return before(static_cast<const std::byte*>(a.raw_data()), end_of(b)) &&
          before(static_cast<const std::byte*>(b.raw_data()), end_of(a));
 }
 

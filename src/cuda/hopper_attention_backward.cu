@@ -1,5 +1,4 @@
 #include <cuda.h>
-#include <cudaTypedefs.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +10,7 @@
 #include "cuda/hopper_attention_backward.h"
 #include "cuda/hopper_backward_kernel.cuh"
 #include "cuda/hopper_backward_passes.h"
+#include "cuda/hopper_maps.h"
 
 namespace headway::inline v0::internal::cuda {
 namespace {
@@ -62,35 +62,20 @@ bool takes(const AttentionProblem& problem, const AttentionBackwardInputs& input
 }
 
 // ---- what the kernels are told ----
-// The driver's function, asked for at run time so that nothing links libcuda.
-PFN_cuTensorMapEncodeTiled_v12000 encoder() {
-  static const PFN_cuTensorMapEncodeTiled_v12000 function = [] {
-    void* pointer = nullptr;
-    cudaDriverEntryPointQueryResult result;
-    check_cuda(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &pointer, 12000, cudaEnableDefault, &result),
-               "cudaGetDriverEntryPointByVersion");
-    check(result == cudaDriverEntryPointSuccess, "cuda: the driver has no cuTensorMapEncodeTiled");
-    return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(pointer);
-  }();
-  return function;
-}
-
 // Copies of `rows` rows and 64 columns of a tensor (batch, heads, length, columns).
 CUtensorMap make_map(const Tensor& tensor, int rows) {
   const auto size = [&](int i) { return static_cast<cuuint64_t>(tensor.size(i)); };
-  const auto bytes = [&](int i) {  // the stride of a dimension of 1 is never used, but has to be a valid one
-    return static_cast<cuuint64_t>(tensor.size(i) > 1 ? tensor.stride(i) : tensor.size(3)) * 2;
-  };
   const cuuint64_t sizes[4] = {size(3), size(2), size(1), size(0)};
-  const cuuint64_t strides[3] = {bytes(2), bytes(1), bytes(0)};
+  const cuuint64_t strides[3] = {tensor_map_stride(tensor, 2), tensor_map_stride(tensor, 1),
+                                 tensor_map_stride(tensor, 0)};
   const cuuint32_t box[4] = {64, static_cast<cuuint32_t>(rows), 1, 1}, ones[4] = {1, 1, 1, 1};
   const auto type =
       tensor.dtype() == DType::float16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
   CUtensorMap map;
   const CUresult result =
-      encoder()(&map, type, 4, const_cast<void*>(static_cast<const void*>(tensor.raw_data())), sizes, strides, box,
-                ones, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+      tensor_map_encoder()(&map, type, 4, const_cast<void*>(static_cast<const void*>(tensor.raw_data())), sizes,
+                           strides, box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                           CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   check(result == CUDA_SUCCESS, "cuda: cuTensorMapEncodeTiled: error ", static_cast<int>(result));
   return map;
 }

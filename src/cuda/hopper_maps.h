@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cuda.h>
+#include <cudaTypedefs.h>
 
 #include "headway/tensor.h"
 
@@ -12,6 +13,13 @@ struct HopperMap {
   CUtensorMap map;
   int loads;
 };
+
+// The driver's cuTensorMapEncodeTiled, found at run time so that nothing links to libcuda.
+PFN_cuTensorMapEncodeTiled_v12000 tensor_map_encoder();
+
+// Bytes between neighbours of a dimension of 16-bit elements; a dimension of one has none, and any valid number will
+// do.
+cuuint64_t tensor_map_stride(const Tensor& tensor, int dim);
 
 // True where bulk copies can go to and from the tensor: 16-byte rows, and no row twice.
 bool fits_tensor_map(const Tensor& tensor);

@@ -20,11 +20,6 @@ void check_like(std::string_view name, const Tensor& tensor, const Shape& shape,
   internal::check(tensor.dtype() == dtype, kName, ": ", name, " has dtype ", tensor.dtype(), ", expected ", dtype);
 }
 
-void check_device(std::string_view name, const Tensor& tensor, Device device) {
-  internal::check(!tensor.defined() || tensor.device() == device, kName, ": ", name, " is on ",
-                  tensor.defined() ? tensor.device() : device, ", expected the query's ", device);
-}
-
 // The bias gradient's sums: the bias's shape as four dimensions, 1 where it was broadcast.
 Shape reduced_shape(const Tensor& bias) {
   Shape shape = Shape::filled(4, 1);
@@ -53,11 +48,11 @@ void internal::attention_backward_into(const AttentionBackward& arguments, Atten
   }
 
   const Device device = arguments.query.device();
-  check_device("forward.output", arguments.forward.output, device);
-  check_device("forward.logsumexp", arguments.forward.logsumexp, device);
-  check_device("d_output", arguments.d_output, device);
-  check_device("d_logsumexp", arguments.d_logsumexp, device);
-  check_device("d_weights", arguments.d_weights, device);
+  internal::check_device(kName, "forward.output", arguments.forward.output, arguments.query);
+  internal::check_device(kName, "forward.logsumexp", arguments.forward.logsumexp, arguments.query);
+  internal::check_device(kName, "d_output", arguments.d_output, arguments.query);
+  internal::check_device(kName, "d_logsumexp", arguments.d_logsumexp, arguments.query);
+  internal::check_device(kName, "d_weights", arguments.d_weights, arguments.query);
 
   internal::AttentionBackwardInputs inputs;
   inputs.output = internal::with_contiguous_rows(arguments.forward.output);

@@ -18,8 +18,7 @@ void check_inputs(std::string_view function, const Tensor& query, const Tensor& 
           ", expected float32, float64, bfloat16 or float16");
     check(tensor.dtype() == query.dtype(), function, ": ", name, " has dtype ", tensor.dtype(),
           ", expected the query's ", query.dtype());
-    check(tensor.device() == query.device(), function, ": ", name, " is on ", tensor.device(),
-          ", expected the query's ", query.device());
+    check_device(function, name, tensor, query);
   };
   check_tensor(query, "query", "[batch, heads, query_length, head_dim]");
   check_tensor(key, "key", "[batch, kv_heads, key_length, head_dim]");
@@ -161,6 +160,11 @@ std::vector<double> read_per_head(std::string_view function, std::string_view na
 
 }  // namespace
 
+void check_device(std::string_view function, std::string_view name, const Tensor& tensor, const Tensor& query) {
+  check(!tensor.defined() || tensor.device() == query.device(), function, ": ", name, " is on ",
+        tensor.defined() ? tensor.device() : query.device(), ", expected the query's ", query.device());
+}
+
 Tensor empty_in_order_of(const Tensor& like, const Shape& shape, DType dtype) {
   std::vector<int> order(static_cast<std::size_t>(shape.rank()));
   std::iota(order.begin(), order.end(), 0);
@@ -224,8 +228,7 @@ AttentionProblem make_attention_problem(std::string_view function, const Tensor&
   if (options.bias.defined()) {
     check(is_floating(options.bias.dtype()), function, ": bias has dtype ", options.bias.dtype(),
           ", expected a floating dtype (a boolean one is the mask)");
-    check(options.bias.device() == query.device(), function, ": bias is on ", options.bias.device(),
-          ", expected the query's ", query.device());
+    check_device(function, "bias", options.bias, query);
     problem.bias = broadcast(function, "bias", options.bias, problem);
   }
   if (options.alibi_slopes.defined()) {

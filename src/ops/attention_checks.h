@@ -11,6 +11,9 @@ namespace headway::inline v0::internal {
 AttentionProblem make_attention_problem(std::string_view function, const Tensor& query, const Tensor& key,
                                         const Tensor& value, const AttentionOptions& options);
 
+// Throws unless the tensor, where it is defined, is on the query's device.
+void check_device(std::string_view function, std::string_view name, const Tensor& tensor, const Tensor& query);
+
 // The tensor itself where its last dimension is contiguous, a copy elsewhere.
 Tensor with_contiguous_rows(const Tensor& tensor);
 
