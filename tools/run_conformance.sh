@@ -63,8 +63,8 @@ done
 echo "torch modules in Headway, seeds $first to $((first + rounds - 1)): $passed passed, $failed failed, 0 skipped"
 suite tests/torch/check_state_dicts.py "${exported[@]}"
 
-for name in torch_attention torch_transforms torch_module torch_replace torch_differential onnx_attention onnx_ops \
-  hf_models hf_minilm; do
+for name in torch_attention torch_transforms torch_module torch_replace torch_differential torch_cuda onnx_attention \
+  onnx_ops hf_models hf_minilm; do
   suite "tests/conformance/$name.py"
 done
 export HEADWAY_PROGRAM=$PWD/$build/headway

@@ -87,6 +87,6 @@ def gradients(outputs, inputs):
     """Gradients of a weighted sum of all outputs."""
     total = 0
     for output in outputs:
-        weight = torch.linspace(-1, 1, output.numel(), dtype=torch.float64).reshape(output.shape)
+        weight = torch.linspace(-1, 1, output.numel(), dtype=torch.float64, device=output.device).reshape(output.shape)
         total = total + (output.double() * weight).sum()
     return torch.autograd.grad(total, inputs, allow_unused=True, retain_graph=True)

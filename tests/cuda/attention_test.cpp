@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iostream>
 #include <iterator>
+#include <utility>
 
 #include "cuda/case_report.h"
 #include "cuda/device_problem.h"
@@ -54,6 +55,14 @@ void set_form(Case& c, int form, int64_t turn) {
   if (turn % 4 == 3) c.layout = Layout::length_first;
 }
 
+// Under a sanitizer every seventh case must do: neighbours differ in several ways at once.
+std::vector<Case> thinned(std::vector<Case> cases) {
+  if (!reduced()) return cases;
+  std::size_t index = 0;
+  std::erase_if(cases, [&](const Case&) { return index++ % 7 != 0; });
+  return cases;
+}
+
 TEST(CudaAttention, MatchesTheReferenceOnTheWholeList) {
   std::cout << "random seed " << random_seed() << "\n";
   expect_cases_match(all_cases());
@@ -79,7 +88,7 @@ TEST(CudaAttention, EdgesOfTiles) {
       ++turn;
     }
   }
-  expect_cases_match(cases);
+  expect_cases_match(thinned(std::move(cases)));
 }
 
 // Every head size in every form and dtype.
@@ -98,12 +107,12 @@ TEST(CudaAttention, HeadSizes) {
     }
     turn += 1;
   }
-  expect_cases_match(cases);
+  expect_cases_match(thinned(std::move(cases)));
 }
 
 TEST(CudaAttention, RandomOptions) {
   std::cout << "random seed " << random_seed() << "\n";
-  expect_cases_match(random_cases(500, random_seed() + 1));
+  expect_cases_match(thinned(random_cases(500, random_seed() + 1)));
 }
 
 // A case with few options and the sizes for which kernels are tuned.
@@ -156,7 +165,7 @@ TEST(CudaAttention, RandomCommonSizes) {
     cases.push_back(draw_common(random));
     cases.back().name = "common_" + std::to_string(n);
   }
-  expect_cases_match(cases);
+  expect_cases_match(thinned(std::move(cases)));
 }
 
 // The same call gives the same bits, in whatever state memory is.
@@ -165,7 +174,7 @@ TEST(CudaAttention, RunsGiveTheSameBits) {
   Random random(5);
   std::vector<Case> cases = pair_cases();
   for (int n = 0; n < 100; ++n) cases.push_back(draw_common(random));
-  for (const Case& c : cases) {
+  for (const Case& c : thinned(std::move(cases))) {
     messages.guarded(describe(c), [&] {
       const headway::AttentionBackward p = build(c);
       const Named first = run_on_gpu(p), second = run_on_gpu(p);
