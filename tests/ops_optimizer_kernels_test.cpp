@@ -15,30 +15,38 @@ namespace {
 
 namespace cpu = headway::internal::cpu;
 using headway::DType;
+using headway::Tensor;
 using headway::internal::AdamStep;
 using headway::internal::ParameterSpan;
 using headway::internal::SgdStep;
 using headway::internal::WeightDecay;
-using headway::Tensor;
 
 constexpr std::int64_t kCounts[] = {1, 7, 64, 0, 16384, 16411};
 
 // Parameters of one dtype with their gradients and states, and the spans on them.
 struct Model {
   struct Parameter {
-    Tensor value, gradient, first, second, largest;
+    Tensor value, gradient, first, second, largest, master;
   };
   std::vector<Parameter> parameters = {};
   std::vector<ParameterSpan> spans = {};
 
-  Model(DType dtype, bool with_largest) {
+  Model(DType dtype, bool with_largest, bool with_master = false) {
     const DType state = dtype == DType::float64 ? DType::float64 : DType::float32;
     std::uint64_t seed = 1;
     for (const std::int64_t count : kCounts) {
       Parameter p = {Tensor::randn({count}, seed, dtype), Tensor::randn({count}, seed + 1, dtype),
-                     Tensor::zeros({count}, state), Tensor::zeros({count}, state), Tensor::zeros({count}, state)};
-      spans.push_back({p.value.raw_data(), p.gradient.raw_data(), p.first.raw_data(), p.second.raw_data(),
-                       with_largest ? p.largest.raw_data() : nullptr, count, 1, dtype});
+                     Tensor::zeros({count}, state),       Tensor::zeros({count}, state),
+                     Tensor::zeros({count}, state),       Tensor()};
+      if (with_master) p.master = p.value.to(DType::float32);
+      spans.push_back({.value = p.value.raw_data(),
+                       .master = with_master ? p.master.data<float>() : nullptr,
+                       .gradient = p.gradient.raw_data(),
+                       .first = p.first.raw_data(),
+                       .second = p.second.raw_data(),
+                       .largest = with_largest ? p.largest.raw_data() : nullptr,
+                       .count = count,
+                       .dtype = dtype});
       parameters.push_back(p);
       seed += 2;
     }
@@ -140,12 +148,12 @@ TEST(OptimizerKernels, AdamIsTheFormula) {
       for (const WeightDecay decay : {WeightDecay::added, WeightDecay::decoupled}) {
         SCOPED_TRACE(std::string(dtype_name(dtype)) + (amsgrad ? " amsgrad" : ""));
         const AdamStep options = {.learning_rate = 0.01,
-                                          .beta1 = 0.8,
-                                          .beta2 = 0.95,
-                                          .epsilon = 1e-3,
-                                          .weight_decay = 0.1,
-                                          .decay = decay,
-                                          .gradient_factor = 0.5};
+                                  .beta1 = 0.8,
+                                  .beta2 = 0.95,
+                                  .epsilon = 1e-3,
+                                  .weight_decay = 0.1,
+                                  .decay = decay,
+                                  .gradient_factor = 0.5};
         Model model(dtype, amsgrad);
         std::vector<Plain> plain;
         for (const auto& p : model.parameters) plain.emplace_back(p.value);
@@ -163,6 +171,78 @@ TEST(OptimizerKernels, AdamIsTheFormula) {
           }
         }
       }
+    }
+  }
+}
+
+constexpr DType kSixteenBits[] = {DType::bfloat16, DType::float16};
+
+// With masters, 16-bit parameters see the steps that float32 ones would see, and are what those round to.
+TEST(OptimizerKernels, MastersAreTheFormula) {
+  for (const DType dtype : kSixteenBits) {
+    for (const bool adam : {false, true}) {
+      SCOPED_TRACE(std::string(dtype_name(dtype)) + (adam ? " adam" : " sgd"));
+      const AdamStep adam_step = {.learning_rate = 0.01, .weight_decay = 0.1, .gradient_factor = 0.5};
+      const SgdStep sgd_step = {.learning_rate = 0.01, .momentum = 0.9, .weight_decay = 0.1, .gradient_factor = 0.5};
+      Model model(dtype, false, true);
+      std::vector<Plain> plain;
+      for (const auto& p : model.parameters) plain.emplace_back(p.value);
+      for (int step = 1; step <= 5; ++step) {
+        model.next_step(step);
+        adam ? cpu::adam(model.spans, adam_step) : cpu::sgd(model.spans, sgd_step);
+        for (std::size_t i = 0; i < plain.size(); ++i) {
+          const Model::Parameter& p = model.parameters[i];
+          const std::vector<double> gradient = p.gradient.to_vector();
+          adam ? plain[i].adam(gradient, adam_step, false, step) : plain[i].sgd(gradient, sgd_step, step);
+          EXPECT_TRUE(near(p.master, Tensor::from(plain[i].value, p.master.shape()), 2e-6));
+          EXPECT_TRUE(same_bits(p.value, p.master.to(dtype)));
+        }
+      }
+    }
+  }
+}
+
+// Steps that are too little for 16 bits add up in the master and come through; without one they are lost.
+TEST(OptimizerKernels, MastersKeepWhatIsBelowTheResolution) {
+  for (const DType dtype : kSixteenBits) {
+    SCOPED_TRACE(dtype_name(dtype));
+    const double little = dtype == DType::bfloat16 ? 0x1p-14 : 0x1p-17;  // 1 / 64 of the last digit below 1
+    for (const bool with_master : {false, true}) {
+      Model model(dtype, false, with_master);
+      for (auto& p : model.parameters) {
+        p.value.fill(1.0);
+        p.gradient.fill(1.0);
+        if (with_master) p.master.fill(1.0);
+      }
+      for (int step = 0; step < 128; ++step) cpu::sgd(model.spans, {.learning_rate = little});
+      for (const auto& p : model.parameters) {
+        const Tensor expected = Tensor::full(p.value.shape(), with_master ? 1.0 - 128 * little : 1.0, dtype);
+        EXPECT_TRUE(same_bits(p.value, expected));
+      }
+    }
+  }
+}
+
+// Elements that somebody else has set are where the next step starts; the others go on from their masters.
+TEST(OptimizerKernels, ValuesThatWereSetCount) {
+  for (const DType dtype : kSixteenBits) {
+    SCOPED_TRACE(dtype_name(dtype));
+    Model model(dtype, false, true);
+    for (auto& p : model.parameters) {
+      p.gradient.fill(1.0);
+      p.value.fill(1.0);
+      p.master.fill(1.0 + 0x1p-13);  // rounds to 1
+      if (p.value.element_count() > 3) p.value.slice(0, 3, 4).fill(-2.0);
+      if (p.value.element_count() > 6) p.master.slice(0, 6, 7).fill(std::nanf(""));
+    }
+    cpu::sgd(model.spans, {.learning_rate = 0x1p-10});
+    for (const auto& p : model.parameters) {
+      const std::vector<double> master = p.master.to_vector();
+      for (std::size_t i = 0; i < master.size(); ++i) {
+        const double start = i == 3 ? -2.0 : i == 6 ? 1.0 : 1.0 + 0x1p-13;
+        ASSERT_EQ(master[i], start - 0x1p-10) << i;
+      }
+      EXPECT_TRUE(same_bits(p.value, p.master.to(dtype)));
     }
   }
 }
@@ -220,7 +300,7 @@ TEST(OptimizerKernels, ThreadsDoNotChangeOneBit) {
   std::vector<std::vector<double>> sums;
   for (const int threads : {1, 2, 3}) {
     headway::set_num_threads(threads);
-    Model& model = models.emplace_back(DType::bfloat16, true);
+    Model& model = models.emplace_back(DType::bfloat16, true, true);
     for (int step = 1; step <= 2; ++step) {
       cpu::adam(model.spans, {.learning_rate = 0.1, .weight_decay = 0.1});
       cpu::sgd(model.spans, {.learning_rate = 0.1, .momentum = 0.9});
@@ -232,6 +312,7 @@ TEST(OptimizerKernels, ThreadsDoNotChangeOneBit) {
     EXPECT_EQ(sums[m], sums[0]);
     for (std::size_t i = 0; i < models[0].parameters.size(); ++i) {
       EXPECT_TRUE(same_bits(models[m].parameters[i].value, models[0].parameters[i].value));
+      EXPECT_TRUE(same_bits(models[m].parameters[i].master, models[0].parameters[i].master));
       EXPECT_TRUE(same_bits(models[m].parameters[i].second, models[0].parameters[i].second));
     }
   }

@@ -155,6 +155,93 @@ TEST(TrainOptimizer, AdamAndAdamWAreTheFormula) {
   }
 }
 
+// Which optimizers a test of masters is about.
+std::unique_ptr<headway::Optimizer> make_optimizer(int kind, const std::vector<NamedTensor>& parameters,
+                                                   bool master_weights) {
+  const std::vector<headway::ParameterGroup> groups = {{.parameters = parameters}};
+  const SgdOptions sgd{.learning_rate = 0.01, .momentum = 0.9, .weight_decay = 0.02, .master_weights = master_weights};
+  const AdamOptions adam{.learning_rate = 0.01, .weight_decay = 0.02, .master_weights = master_weights};
+  if (kind == 0) return std::make_unique<headway::Sgd>(groups, sgd);
+  if (kind == 1) return std::make_unique<headway::Adam>(groups, adam);
+  return std::make_unique<headway::AdamW>(groups, adam);
+}
+
+// Every parameter's gradient at a step: the same numbers in every dtype, which all of them can hold.
+void set_step_gradients(const std::vector<NamedTensor>& parameters, int step) {
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    const Tensor& tensor = parameters[p].tensor;
+    const std::uint64_t seed = static_cast<std::uint64_t>(100 * step) + p;
+    tensor.set_grad(Tensor::randn(tensor.shape(), seed, DType::bfloat16).to(tensor.dtype()));
+  }
+}
+
+// Given the same gradients, a bfloat16 parameter's master has the bits of a float32 parameter.
+TEST(TrainOptimizer, MastersAreFloat32Training) {
+  for (const int kind : {0, 1, 2}) {
+    const std::vector<NamedTensor> rounded = make_parameters(DType::bfloat16);
+    std::vector<NamedTensor> whole;
+    for (const auto& [name, tensor] : rounded) {
+      whole.push_back({name, tensor.detach().to(DType::float32).set_requires_grad()});
+    }
+    const auto mixed = make_optimizer(kind, rounded, true), plain = make_optimizer(kind, whole, true);
+    for (int step = 1; step <= kSteps; ++step) {
+      set_step_gradients(rounded, step);
+      set_step_gradients(whole, step);
+      mixed->step();
+      plain->step();
+    }
+    const headway::StateDict masters = mixed->master_weights(), weights = plain->master_weights();
+    ASSERT_EQ(masters.size(), rounded.size());
+    for (std::size_t p = 0; p < rounded.size(); ++p) {
+      const std::string& name = rounded[p].name;
+      EXPECT_TRUE(same_bits(masters.at(name), whole[p].tensor)) << name << " of optimizer " << kind;
+      EXPECT_TRUE(same_bits(weights.at(name), whole[p].tensor)) << name;
+      EXPECT_TRUE(same_bits(rounded[p].tensor, masters.at(name).to(DType::bfloat16))) << name;
+    }
+    EXPECT_FALSE(plain->state_dict().contains("p0.master"));
+    EXPECT_FALSE(make_optimizer(kind, rounded, false)->state_dict().contains("p0.master"));
+  }
+}
+
+// The master is part of the state: half of the steps with one optimizer and half with another are all with one. The
+// parameters' own bits would not do.
+TEST(TrainOptimizer, MastersMoveToAnotherOptimizer) {
+  for (const int kind : {0, 1, 2}) {
+    const std::vector<NamedTensor> straight = make_parameters(DType::bfloat16),
+                                   first = make_parameters(DType::bfloat16), second = make_parameters(DType::bfloat16);
+    const auto whole = make_optimizer(kind, straight, true), before = make_optimizer(kind, first, true),
+               after = make_optimizer(kind, second, true);
+    for (int step = 1; step <= kSteps; ++step) {
+      const bool late = step > kSteps / 2;
+      if (step == kSteps / 2 + 1) {
+        for (std::size_t p = 0; p < first.size(); ++p) Tensor(second[p].tensor.detach()).copy_from(first[p].tensor);
+        after->load_state_dict(before->state_dict());
+      }
+      set_step_gradients(straight, step);
+      set_step_gradients(late ? second : first, step);
+      whole->step();
+      (late ? after : before)->step();
+    }
+    const headway::StateDict expected = whole->state_dict(), got = after->state_dict();
+    EXPECT_EQ(expected.at("p0.master").dtype(), DType::float32);
+    for (const auto& [name, tensor] : expected) EXPECT_TRUE(same_bits(tensor, got.at(name))) << name;
+    for (std::size_t p = 0; p < straight.size(); ++p) {
+      EXPECT_TRUE(same_bits(straight[p].tensor, second[p].tensor)) << straight[p].name;
+    }
+  }
+}
+
+// Weights that are loaded after the optimizer was made are those that it trains.
+TEST(TrainOptimizer, WeightsThatAreLoadedCount) {
+  Tensor parameter = Tensor::full({3}, 1.0, DType::bfloat16).set_requires_grad();
+  headway::Sgd optimizer({{.parameters = {{"p", parameter}}}}, {.learning_rate = 0x1p-12});
+  Tensor(parameter.detach()).fill(4.0);
+  parameter.set_grad(Tensor::full({3}, 1.0, DType::bfloat16));
+  optimizer.step();
+  EXPECT_EQ(optimizer.master_weights().at("p").to_vector(), std::vector<double>(3, 4.0 - 0x1p-12));
+  EXPECT_EQ(parameter.to_vector(), std::vector<double>(3, 4.0));
+}
+
 TEST(TrainOptimizer, GroupsHaveTheirOwnDecayAndRate) {
   const std::vector<NamedTensor> all = make_parameters(DType::float64);
   headway::AdamW optimizer({{.parameters = {all[0], all[1]}},

@@ -105,7 +105,8 @@ struct CrossEntropyOptions {
   double label_smoothing = 0.0;      // in [0, 1]: this share of the probability is spread over all classes
   Reduction reduction = Reduction::mean;
 };
-// -log softmax(logits)[target]: logits [..., classes], targets int32 or int64 [...].
+// -log softmax(logits)[target]: logits [..., classes], targets int32 or int64 [...]. The loss is float64 for float64
+// logits and float32 for all others, so that 16-bit ones lose no digits of it.
 HEADWAY_API Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
 
 // ---- positions ----

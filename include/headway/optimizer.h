@@ -24,6 +24,10 @@ struct ParameterGroup {
 // Holds the parameters that it was made from: leaves that require a gradient, each once, all on one device. Those that
 // a module has frozen are left out; unfreezing them, or Module::to(), asks for a new optimizer. One that is frozen
 // later is passed over.
+//
+// Parameters of 16 bits have a float32 master each, unless the options say otherwise: a step changes the master,
+// however little, and the parameter is what the master rounds to. Elements of a parameter that were set otherwise
+// since, as by Module::load_state_dict(), are what the next step starts from.
 class HEADWAY_API Optimizer {
  public:
   virtual ~Optimizer();
@@ -40,11 +44,16 @@ class HEADWAY_API Optimizer {
   std::int64_t steps() const;
   // All parameters of all groups, in order.
   const std::vector<NamedTensor>& parameters() const;
+  // The weights before they are rounded, by the parameters' names: the float32 master of a parameter that has one, as
+  // the last step left it, else the parameter itself. They share memory with the optimizer and are not to be written
+  // to.
+  StateDict master_weights() const;
 
   // Moments by parameter, under torch's names ("linear1.weight.exp_avg", "linear1.weight.momentum_buffer"), how often
-  // each parameter was changed ("linear1.weight.step") and the steps taken ("steps"), sharing memory with the
-  // optimizer. load_state_dict() copies them in from any device, and changes nothing where anything is wrong. Moments
-  // of float64 parameters are float64, all others float32; they are on the parameters' device, the counts on the CPU.
+  // each parameter was changed ("linear1.weight.step"), the masters ("linear1.weight.master") and the steps taken
+  // ("steps"), sharing memory with the optimizer. load_state_dict() copies them in from any device, and changes nothing
+  // where anything is wrong. Moments of float64 parameters are float64, all others float32; they are on the parameters'
+  // device, the counts on the CPU.
   StateDict state_dict() const;
   void load_state_dict(const StateDict& state);
 
@@ -61,7 +70,8 @@ struct SgdOptions {
   double momentum = 0.0;
   double dampening = 0.0;
   double weight_decay = 0.0;
-  bool nesterov = false;  // looks ahead by gradient + momentum * velocity; wants momentum and no dampening
+  bool nesterov = false;       // looks ahead by gradient + momentum * velocity; wants momentum and no dampening
+  bool master_weights = true;  // false: steps change 16-bit parameters themselves, and what is too little is lost
 };
 class HEADWAY_API Sgd : public Optimizer {
  public:
@@ -76,6 +86,7 @@ struct AdamOptions {
   double epsilon = 1e-8;
   std::optional<double> weight_decay = {};  // default: 0 for Adam, 0.01 for AdamW
   bool amsgrad = false;
+  bool master_weights = true;  // as in SgdOptions
 };
 // Weight decay is added to the gradient.
 class HEADWAY_API Adam : public Optimizer {

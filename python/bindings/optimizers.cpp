@@ -27,8 +27,10 @@ void bind_base(nb::module_& module) {
       .def("zero_grad", &Optimizer::zero_grad, "Forgets the gradients of all parameters.")
       .def_prop_rw("learning_rate", &Optimizer::learning_rate, &Optimizer::set_learning_rate, "The learning rate.")
       .def_prop_ro("steps", &Optimizer::steps, "Steps taken so far.")
-      .def("state_dict", &Optimizer::state_dict, "Moments by parameter, under torch's names.")
-      .def("load_state_dict", &Optimizer::load_state_dict, "state"_a, "Copies moments in.");
+      .def("master_weights", &Optimizer::master_weights,
+           "Weights by name before they are rounded: float32 for 16-bit parameters; not to be written to.")
+      .def("state_dict", &Optimizer::state_dict, "Moments by parameter, under torch's names, and master weights.")
+      .def("load_state_dict", &Optimizer::load_state_dict, "state"_a, "Copies moments and master weights in.");
 }
 
 template <typename Kind>
@@ -37,16 +39,17 @@ void bind_adam(nb::module_& module, const char* name, const char* text) {
       .def(
           "__init__",
           [](Kind* self, const Module& parameters, double learning_rate, double beta1, double beta2, double epsilon,
-             std::optional<double> weight_decay, bool amsgrad) {
+             std::optional<double> weight_decay, bool amsgrad, bool master_weights) {
             new (self) Kind(parameters, AdamOptions{.learning_rate = learning_rate,
                                                     .beta1 = beta1,
                                                     .beta2 = beta2,
                                                     .epsilon = epsilon,
                                                     .weight_decay = weight_decay,
-                                                    .amsgrad = amsgrad});
+                                                    .amsgrad = amsgrad,
+                                                    .master_weights = master_weights});
           },
           "module"_a, nb::kw_only(), "learning_rate"_a = 1e-3, "beta1"_a = 0.9, "beta2"_a = 0.999, "epsilon"_a = 1e-8,
-          "weight_decay"_a.none() = nb::none(), "amsgrad"_a = false);
+          "weight_decay"_a.none() = nb::none(), "amsgrad"_a = false, "master_weights"_a = true);
 }
 
 void bind_sgd(nb::module_& module) {
@@ -54,15 +57,16 @@ void bind_sgd(nb::module_& module) {
       .def(
           "__init__",
           [](Sgd* self, const Module& parameters, double learning_rate, double momentum, double dampening,
-             double weight_decay, bool nesterov) {
+             double weight_decay, bool nesterov, bool master_weights) {
             new (self) Sgd(parameters, SgdOptions{.learning_rate = learning_rate,
                                                   .momentum = momentum,
                                                   .dampening = dampening,
                                                   .weight_decay = weight_decay,
-                                                  .nesterov = nesterov});
+                                                  .nesterov = nesterov,
+                                                  .master_weights = master_weights});
           },
           "module"_a, nb::kw_only(), "learning_rate"_a = 1e-3, "momentum"_a = 0.0, "dampening"_a = 0.0,
-          "weight_decay"_a = 0.0, "nesterov"_a = false);
+          "weight_decay"_a = 0.0, "nesterov"_a = false, "master_weights"_a = true);
 }
 
 void bind_schedules(nb::module_& module) {

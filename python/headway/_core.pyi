@@ -564,6 +564,8 @@ class Optimizer:
     @property
     def steps(self) -> int: ...
 
+    def master_weights(self) -> dict[str, Tensor]: ...
+
     def state_dict(self) -> dict[str, Tensor]: ...
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None: ...
@@ -578,6 +580,7 @@ class Sgd(Optimizer):
         dampening: float = 0.0,
         weight_decay: float = 0.0,
         nesterov: bool = False,
+        master_weights: bool = True,
     ) -> None: ...
 
 class Adam(Optimizer):
@@ -591,6 +594,7 @@ class Adam(Optimizer):
         epsilon: float = 1e-08,
         weight_decay: float | None = None,
         amsgrad: bool = False,
+        master_weights: bool = True,
     ) -> None: ...
 
 class AdamW(Optimizer):
@@ -604,6 +608,7 @@ class AdamW(Optimizer):
         epsilon: float = 1e-08,
         weight_decay: float | None = None,
         amsgrad: bool = False,
+        master_weights: bool = True,
     ) -> None: ...
 
 def warmup_schedule(d_model: int, warmup_steps: int, factor: float = 1.0) -> Callable[[int], float]: ...

@@ -41,10 +41,11 @@ class Backend {
   virtual void softmax(SoftmaxKind kind, const Tensor& x, const Tensor& y) = 0;
   // d_x may be d_y itself.
   virtual void softmax_backward(SoftmaxKind kind, const Tensor& y, const Tensor& d_y, const Tensor& d_x) = 0;
-  // Fills logsumexp and the loss, of the logits' dtype: one per row where it has their shape, else the sum of all times
+  // Fills logsumexp and the loss, which are of one dtype: one per row where `per_row`, else the sum of all times
   // `factor` in its one element.
   virtual void cross_entropy(const CrossEntropyRows& rows, double factor, bool per_row, const Tensor& loss) = 0;
-  // d_logits = (softmax - target distribution) * d_loss * factor; d_loss has one element, or one per row.
+  // d_logits = (softmax - target distribution) * d_loss * factor; d_loss, of logsumexp's dtype, has one element, or one
+  // per row.
   virtual void cross_entropy_backward(const CrossEntropyRows& rows, const Tensor& d_loss, double factor,
                                       const Tensor& d_logits) = 0;
   // output (tokens, features): rows of weight (count, features). Only the weight's last dimension need be dense.

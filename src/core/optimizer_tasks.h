@@ -9,8 +9,13 @@ namespace headway::inline v0::internal {
 
 // One parameter and what an optimizer keeps about it: dense memory of `count` elements each. The state is float64 for
 // float64 and float32 for the other dtypes, zero at first.
+//
+// A 16-bit parameter may have a master, float32: a step starts from the master and leaves it in full, and the value is
+// the master rounded. Where the value is not that at the beginning of a step, somebody else has set it, and the step
+// starts from the value.
 struct ParameterSpan {
   void* value = nullptr;           // of dtype
+  float* master = nullptr;         // of 16-bit values; null: none
   const void* gradient = nullptr;  // of dtype
   void* first = nullptr;           // the momentum of sgd (null without), the first moment of adam
   void* second = nullptr;          // adam: the second moment

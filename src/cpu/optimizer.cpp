@@ -59,6 +59,7 @@ void sgd(std::span<const ParameterSpan> parameters, const SgdStep& options) {
     task.dtype = parameter.dtype;
     task.count = chunk.count;
     task.value = chunk.value_at(parameter.value);
+    task.master = static_cast<float*>(chunk.state_at(parameter.master));
     task.gradient = chunk.value_at(parameter.gradient);
     task.momentum = options.momentum == 0 ? nullptr : chunk.state_at(parameter.first);
     task.gradient_factor = options.gradient_factor;
@@ -80,6 +81,7 @@ void adam(std::span<const ParameterSpan> parameters, const AdamStep& options) {
     task.dtype = parameter.dtype;
     task.count = chunk.count;
     task.value = chunk.value_at(parameter.value);
+    task.master = static_cast<float*>(chunk.state_at(parameter.master));
     task.gradient = chunk.value_at(parameter.gradient);
     task.first = chunk.state_at(parameter.first);
     task.second = chunk.state_at(parameter.second);

@@ -58,27 +58,27 @@ __global__ void cross_entropy_kernel(CrossEntropyCall<T> call, double* losses) {
   }
 }
 
-// target (rows) = losses (rows), in the logits' dtype.
-template <typename T>
-__global__ void store_losses_kernel(const double* losses, std::int64_t rows, T* target) {
+// target (rows) = losses (rows).
+template <typename Real>
+__global__ void store_losses_kernel(const double* losses, std::int64_t rows, Real* target) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; row < rows; row += step) {
-    target[row] = from_compute<T>(static_cast<Compute<T>>(losses[row]));
+    target[row] = static_cast<Real>(losses[row]);
   }
 }
 
 // One block: target (1) = factor * the sum of losses (rows).
-template <typename T>
-__global__ void sum_losses_kernel(const double* losses, std::int64_t rows, double factor, T* target) {
+template <typename Real>
+__global__ void sum_losses_kernel(const double* losses, std::int64_t rows, double factor, Real* target) {
   const double sum = sum_row<double, kRowThreads, 1>(rows, [&](std::int64_t row) { return losses[row]; });
-  if (threadIdx.x == 0) *target = from_compute<T>(static_cast<Compute<T>>(sum * factor));
+  if (threadIdx.x == 0) *target = static_cast<Real>(sum * factor);
 }
 
 // d_logits (rows, classes) = (softmax - target distribution) * d_loss * factor, and zero where a row counts nothing.
 // d_loss (rows), or (1) for all of them.
 template <typename T, int kTeam, int kPack>
-__global__ void cross_entropy_backward_kernel(CrossEntropyCall<T> call, const T* d_loss, bool one_d_loss, double factor,
-                                              T* d_logits) {
+__global__ void cross_entropy_backward_kernel(CrossEntropyCall<T> call, const Compute<T>* d_loss, bool one_d_loss,
+                                              double factor, T* d_logits) {
   using Real = Compute<T>;
   const std::int64_t n = call.classes;
   const Real spread = static_cast<Real>(call.smoothing / static_cast<double>(n));
@@ -87,7 +87,7 @@ __global__ void cross_entropy_backward_kernel(CrossEntropyCall<T> call, const T*
     const std::int64_t target = call.targets[row];
     const bool counts = target >= 0;
     const Real logsumexp = counts ? call.logsumexp[row] : Real(0);
-    const Real scale = static_cast<Real>(static_cast<double>(to_compute(d_loss[one_d_loss ? 0 : row])) * factor);
+    const Real scale = static_cast<Real>(static_cast<double>(d_loss[one_d_loss ? 0 : row]) * factor);
     for_each_pack<kTeam, kPack>(n, [&](std::int64_t i) {
       auto v = load_values<kPack>(call.logits + row * n + i);
 #pragma unroll
@@ -108,7 +108,7 @@ void cross_entropy(const CrossEntropyRows& rows, double factor, bool per_row, co
     const CrossEntropyCall<T> call = call_of<T>(rows);
     const DeviceBuffer buffer(static_cast<std::size_t>(call.rows) * sizeof(double));
     double* losses = buffer.template as<double>();  // (rows)
-    T* target = static_cast<T*>(loss.raw_data());
+    Compute<T>* target = static_cast<Compute<T>*>(loss.raw_data());
     if (call.rows > 0) {
       with_team<T>(call.classes, {call.logits}, [&]<int kTeam, int kPack>() {
         cross_entropy_kernel<T, kTeam, kPack>
@@ -117,11 +117,11 @@ void cross_entropy(const CrossEntropyRows& rows, double factor, bool per_row, co
       });
     }
     if (!per_row) {
-      sum_losses_kernel<T><<<1, kRowThreads, 0, current_stream()>>>(losses, call.rows, factor, target);
+      sum_losses_kernel<<<1, kRowThreads, 0, current_stream()>>>(losses, call.rows, factor, target);
       check_launch("sum_losses_kernel");
     } else if (call.rows > 0) {
-      store_losses_kernel<T>
-          <<<grid_for(call.rows, kRowThreads), kRowThreads, 0, current_stream()>>>(losses, call.rows, target);
+      store_losses_kernel<<<grid_for(call.rows, kRowThreads), kRowThreads, 0, current_stream()>>>(losses, call.rows,
+                                                                                                  target);
       check_launch("store_losses_kernel");
     }
   });
@@ -131,7 +131,7 @@ void cross_entropy_backward(const CrossEntropyRows& rows, const Tensor& d_loss, 
   if (rows.logits.element_count() == 0) return;
   dispatch_elements(rows.logits.dtype(), [&]<typename T>() {
     const CrossEntropyCall<T> call = call_of<T>(rows);
-    const T* d_losses = static_cast<const T*>(d_loss.raw_data());
+    const Compute<T>* d_losses = static_cast<const Compute<T>*>(d_loss.raw_data());
     const bool one_d_loss = d_loss.element_count() == 1;
     T* to = static_cast<T*>(d_logits.raw_data());
     with_team<T>(call.classes, {call.logits, to}, [&]<int kTeam, int kPack>() {

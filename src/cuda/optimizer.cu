@@ -1,6 +1,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "cuda/element.cuh"
 #include "cuda/launch.h"
@@ -89,17 +90,50 @@ __device__ void for_elements(const Entry& entry, std::int64_t chunk, const Body&
 
 // ---- steps ----
 
+// The weights that a step changes: values of type T, and the master that 16-bit ones may have.
+template <typename T>
+class Weights {
+ public:
+  using Real = Compute<T>;
+
+  __device__ explicit Weights(const ParameterSpan& span) : value_(static_cast<T*>(span.value)), master_(span.master) {}
+
+  // What the step starts from: the master, unless it no longer rounds to the value.
+  __device__ Real get(std::int64_t i) const {
+    const Real value = to_compute(value_[i]);
+    if constexpr (kHasMaster) {
+      if (master_ != nullptr) {
+        const float master = master_[i];
+        return to_compute(from_compute<T>(master)) == value ? master : value;
+      }
+    }
+    return value;
+  }
+  __device__ void set(std::int64_t i, Real weight) const {
+    value_[i] = from_compute<T>(weight);
+    if constexpr (kHasMaster) {
+      if (master_ != nullptr) master_[i] = weight;
+    }
+  }
+
+ private:
+  static constexpr bool kHasMaster = !std::is_same_v<T, Real>;
+
+  T* __restrict__ value_;       // (count)
+  float* __restrict__ master_;  // (count); null: none
+};
+
 template <typename T>
 __device__ void sgd_chunk(const Entry& entry, std::int64_t chunk, const SgdStep& step) {
   using Real = Compute<T>;
-  T* __restrict__ value = static_cast<T*>(entry.span.value);
+  const Weights<T> weights(entry.span);
   const T* __restrict__ gradient = static_cast<const T*>(entry.span.gradient);
   Real* __restrict__ momentum = step.momentum == 0 ? nullptr : static_cast<Real*>(entry.span.first);
   const Real gradient_factor = step.gradient_factor, weight_decay = step.weight_decay, rate = step.learning_rate;
   const Real momentum_factor = step.momentum, fresh = 1 - step.dampening;
   const bool first_step = entry.span.step == 1, nesterov = step.nesterov;
   for_elements(entry, chunk, [&](std::int64_t i) {
-    const Real v = to_compute(value[i]);
+    const Real v = weights.get(i);
     Real g = to_compute(gradient[i]) * gradient_factor;
     if (weight_decay != 0) g = fma(v, weight_decay, g);
     if (momentum != nullptr) {
@@ -107,14 +141,14 @@ __device__ void sgd_chunk(const Entry& entry, std::int64_t chunk, const SgdStep&
       momentum[i] = m;
       g = nesterov ? fma(m, momentum_factor, g) : m;
     }
-    value[i] = from_compute<T>(fma(-g, rate, v));
+    weights.set(i, fma(-g, rate, v));
   });
 }
 
 template <typename T>
 __device__ void adam_chunk(const Entry& entry, std::int64_t chunk, const AdamStep& step) {
   using Real = Compute<T>;
-  T* __restrict__ value = static_cast<T*>(entry.span.value);
+  const Weights<T> weights(entry.span);
   const T* __restrict__ gradient = static_cast<const T*>(entry.span.gradient);
   Real* __restrict__ first = static_cast<Real*>(entry.span.first);
   Real* __restrict__ second = static_cast<Real*>(entry.span.second);
@@ -126,7 +160,7 @@ __device__ void adam_chunk(const Entry& entry, std::int64_t chunk, const AdamSte
   const Real added_decay = decoupled ? 0 : step.weight_decay;
   const Real kept_share = decoupled ? 1 - step.learning_rate * step.weight_decay : 1;
   for_elements(entry, chunk, [&](std::int64_t i) {
-    Real v = to_compute(value[i]);
+    Real v = weights.get(i);
     Real g = to_compute(gradient[i]) * gradient_factor;
     if (added_decay != 0) g = fma(v, added_decay, g);
     v *= kept_share;
@@ -140,7 +174,7 @@ __device__ void adam_chunk(const Entry& entry, std::int64_t chunk, const AdamSte
       largest[i] = s;
     }
     const Real root = fma(sqrt(s), inverse_root, epsilon);
-    value[i] = from_compute<T>(v - step_size * m / root);
+    weights.set(i, v - step_size * m / root);
   });
 }
 

@@ -70,7 +70,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
     factor = 1.0 / static_cast<double>(counted);  // infinite for none: 0 * infinity is the NaN of 0 / 0
   }
   const bool per_row = options.reduction == Reduction::none;
-  Tensor loss = Tensor::empty(per_row ? targets.shape() : Shape{}, logits.dtype(), logits.device());
+  Tensor loss = Tensor::empty(per_row ? targets.shape() : Shape{}, rows.logsumexp.dtype(), logits.device());
   internal::backend_of(logits).cross_entropy(rows, factor, per_row, loss);
   if (internal::needs_gradient(logits)) {
     CrossEntropySaved saved = {Saved(kName, logits), rows.targets, rows.logsumexp, rows.smoothing, factor};

@@ -17,9 +17,12 @@ namespace {
 
 using Spans = std::span<const ParameterSpan>;
 
+constexpr const char* kMaster = "master";  // what a state dict calls it
+
 // What a parameter needs besides its value and its gradient.
 struct Slot {
   Tensor parameter;
+  Tensor master;                // float32, shaped as the parameter; undefined: none
   std::vector<Tensor> moments;  // shaped as the parameter, in the order of the moments' names
   Tensor steps;                 // int64, one element, on the CPU: how often the parameter was changed
 };
@@ -43,6 +46,7 @@ struct Rule {
   std::vector<const char*> moments = {};  // torch's names
   double learning_rate = 0.0;             // at first
   double weight_decay = 0.0;              // of groups that name none
+  bool master_weights = true;             // of 16-bit parameters
   std::function<void(Backend&, Spans, const GroupStep&)> step = {};
 };
 
@@ -81,10 +85,13 @@ class ParameterCheck {
   std::set<const TensorImpl*> tensors_;
 };
 
-Slot make_slot(const Tensor& parameter, std::size_t moment_count) {
+Slot make_slot(const Tensor& parameter, const Rule& rule) {
   const DType dtype = parameter.dtype() == DType::float64 ? DType::float64 : DType::float32;
-  Slot slot{.parameter = parameter, .moments = {}, .steps = count_tensor()};
-  for (std::size_t i = 0; i < moment_count; ++i) {
+  Slot slot{.parameter = parameter, .master = {}, .moments = {}, .steps = count_tensor()};
+  if (rule.master_weights && item_size(parameter.dtype()) < item_size(dtype)) {
+    slot.master = parameter.detach().to(dtype);
+  }
+  for (std::size_t i = 0; i < rule.moments.size(); ++i) {
     slot.moments.push_back(Tensor::zeros(parameter.shape(), dtype, parameter.device()));
   }
   return slot;
@@ -125,7 +132,7 @@ Optimizer::State::State(std::vector<ParameterGroup> given, internal::Rule how)
     internal::check_not_negative(rule.name, "learning_rate_factor of a group", group.learning_rate_factor);
     for (NamedTensor& parameter : from.parameters) {
       check_parameter(parameter);
-      group.slots.push_back(internal::make_slot(parameter.tensor, rule.moments.size()));
+      group.slots.push_back(internal::make_slot(parameter.tensor, rule));
       parameters.push_back(std::move(parameter));
     }
   }
@@ -154,6 +161,7 @@ void Optimizer::step(double gradient_factor) {
         return i < slot.moments.size() ? slot.moments[i].raw_data() : nullptr;
       };
       spans.push_back({.value = slot.parameter.raw_data(),
+                       .master = slot.master.defined() ? static_cast<float*>(slot.master.raw_data()) : nullptr,
                        .gradient = gradients.back().raw_data(),
                        .first = moment(0),
                        .second = moment(1),
@@ -189,6 +197,17 @@ std::int64_t Optimizer::steps() const { return internal::count_of(state_->steps)
 
 const std::vector<NamedTensor>& Optimizer::parameters() const { return state_->parameters; }
 
+StateDict Optimizer::master_weights() const {
+  StateDict weights;
+  auto parameter = state_->parameters.begin();
+  for (const internal::Group& group : state_->groups) {
+    for (const internal::Slot& slot : group.slots) {
+      weights.emplace((parameter++)->name, slot.master.defined() ? slot.master : slot.parameter.detach());
+    }
+  }
+  return weights;
+}
+
 StateDict Optimizer::state_dict() const {
   StateDict state;
   auto parameter = state_->parameters.begin();
@@ -198,6 +217,7 @@ StateDict Optimizer::state_dict() const {
       for (std::size_t i = 0; i < slot.moments.size(); ++i) {
         state.emplace(prefix + state_->rule.moments[i], slot.moments[i]);
       }
+      if (slot.master.defined()) state.emplace(prefix + internal::kMaster, slot.master);
       state.emplace(prefix + "step", slot.steps);
     }
   }
@@ -237,7 +257,10 @@ Rule sgd_rule(const SgdOptions& options) {
   check(std::isfinite(options.dampening), "Sgd: dampening is ", options.dampening, ", expected a finite number");
   check(!options.nesterov || (options.momentum > 0.0 && options.dampening == 0.0), "Sgd: nesterov with momentum ",
         options.momentum, " and dampening ", options.dampening, ", expected a momentum and no dampening");
-  Rule rule{.name = "Sgd", .learning_rate = options.learning_rate, .weight_decay = options.weight_decay};
+  Rule rule{.name = "Sgd",
+            .learning_rate = options.learning_rate,
+            .weight_decay = options.weight_decay,
+            .master_weights = options.master_weights};
   if (options.momentum > 0.0) rule.moments = {"momentum_buffer"};
   rule.step = [options](Backend& backend, Spans spans, const GroupStep& group) {
     backend.sgd(spans, {.learning_rate = group.learning_rate,
@@ -255,6 +278,7 @@ Rule adam_rule(const AdamOptions& options, WeightDecay decay) {
   constexpr double kDecoupledDefault = 0.01;  // torch's
   Rule rule{.name = decoupled ? "AdamW" : "Adam", .learning_rate = options.learning_rate};
   rule.weight_decay = options.weight_decay.value_or(decoupled ? kDecoupledDefault : 0.0);
+  rule.master_weights = options.master_weights;
   check(options.beta1 >= 0.0 && options.beta1 < 1.0, rule.name, ": beta1 is ", options.beta1,
         ", expected 0 to below 1");
   check(options.beta2 >= 0.0 && options.beta2 < 1.0, rule.name, ": beta2 is ", options.beta2,

@@ -137,6 +137,25 @@ TEST(CudaTraining, LossesAreThoseOfTheCpu) {
   }
 }
 
+// Mixed precision, the optimizer's default for 16-bit parameters: the same course as on the CPU and as in float32, and
+// the same bits in every run.
+TEST(CudaTraining, MixedPrecision) {
+  Training mixed(Device::cuda(), DType::bfloat16);
+  const std::vector<double> losses = mixed.run(0, 20);
+  expect_near(losses, Training(Device::cpu(), DType::bfloat16).run(0, 20), 0.03);
+  expect_near(losses, Training(Device::cuda(), DType::float32).run(0, 20), 0.03);
+  Training again(Device::cuda(), DType::bfloat16);
+  EXPECT_EQ(again.run(0, 20), losses);
+  const StateDict masters = mixed.optimizer->master_weights();
+  for (const NamedTensor& parameter : mixed.optimizer->parameters()) {
+    const Tensor& master = masters.at(parameter.name);
+    EXPECT_EQ(master.dtype(), DType::float32) << parameter.name;
+    EXPECT_EQ(master.device(), Device::cuda()) << parameter.name;
+    EXPECT_TRUE(same_bits(on_cpu(master).to(DType::bfloat16), on_cpu(parameter.tensor.detach()))) << parameter.name;
+    EXPECT_TRUE(same_bits(on_cpu(master), on_cpu(again.optimizer->master_weights().at(parameter.name))));
+  }
+}
+
 TEST(CudaTraining, RunsInSixteenBits) {
   for (DType dtype : {DType::bfloat16, DType::float16}) {
     SCOPED_TRACE(headway::dtype_name(dtype));
@@ -277,6 +296,29 @@ TEST(CudaOptimizers, AgreeWithTheCpu) {
     expect_optimizer_agrees(messages, "Adam",
                             [&](auto groups) { return std::make_unique<headway::Adam>(groups, options); });
     expect_optimizer_agrees(messages, "AdamW", [&](auto groups) { return std::make_unique<AdamW>(groups, options); });
+  }
+}
+
+// Steps below the resolution of 16 bits add up in the master; an element that is set otherwise starts there.
+TEST(CudaOptimizers, MastersKeepWhatIsBelowTheResolution) {
+  for (DType dtype : {DType::bfloat16, DType::float16}) {
+    SCOPED_TRACE(headway::dtype_name(dtype));
+    const double little = dtype == DType::bfloat16 ? 0x1p-14 : 0x1p-17;  // 1 / 64 of the last digit below 1
+    for (bool masters : {false, true}) {
+      Tensor parameter = Tensor::full({5001}, 1.0, dtype).to(Device::cuda()).detach();
+      parameter.set_requires_grad();
+      headway::Sgd optimizer({{.parameters = {{"p", parameter}}}},
+                             {.learning_rate = little, .master_weights = masters});
+      const auto take_steps = [&] {
+        parameter.set_grad(Tensor::full({5001}, 1.0, dtype).to(Device::cuda()));
+        for (int step = 0; step < 128; ++step) optimizer.step();
+      };
+      take_steps();
+      EXPECT_EQ(on_cpu(parameter.detach()).to_vector(), std::vector<double>(5001, masters ? 1 - 128 * little : 1.0));
+      Tensor(parameter.detach()).fill(1.0);
+      take_steps();
+      EXPECT_EQ(on_cpu(parameter.detach()).to_vector(), std::vector<double>(5001, masters ? 1 - 128 * little : 1.0));
+    }
   }
 }
 

@@ -34,6 +34,7 @@ std::vector<ParameterSpan> host(std::span<const ParameterSpan> spans) {
   std::vector<ParameterSpan> all(spans.begin(), spans.end());
   for (ParameterSpan& span : all) {
     span.value = host(span.value);
+    span.master = static_cast<float*>(host(span.master));
     span.gradient = host(span.gradient);
     span.first = host(span.first);
     span.second = host(span.second);

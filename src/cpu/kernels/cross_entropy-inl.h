@@ -72,7 +72,7 @@ void cross_entropy_backward_rows(const CrossEntropyBackwardTask& task) {
   using Real = RealFor<T>;
   const hn::ScalableTag<Real> d;
   const std::int64_t n = task.classes;
-  const T* d_losses = static_cast<const T*>(task.d_losses);
+  const Real* d_losses = static_cast<const Real*>(task.d_losses);
   for (std::int64_t row = task.begin; row < task.end; ++row) {
     const std::int64_t target = task.targets[row];
     const T* x = static_cast<const T*>(task.logits) + row * n;
@@ -82,7 +82,7 @@ void cross_entropy_backward_rows(const CrossEntropyBackwardTask& task) {
       continue;
     }
     const Real logsumexp = static_cast<const Real*>(task.logsumexp)[row];
-    const auto factor = static_cast<Real>(convert<double>(d_losses[task.one_d_loss ? 0 : row]) * task.factor);
+    const auto factor = static_cast<Real>(static_cast<double>(d_losses[task.one_d_loss ? 0 : row]) * task.factor);
     const auto spread = static_cast<Real>(task.smoothing / static_cast<double>(n));
     const auto reference = hn::Set(d, logsumexp), f = hn::Set(d, factor), s = hn::Set(d, spread);
     const auto x_target = convert<Real>(x[target]);

@@ -9,12 +9,56 @@ HWY_BEFORE_NAMESPACE();
 namespace headway::inline v0::internal::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// The weights that a step changes: values of type T, and the master that 16-bit ones may have.
+template <typename T>
+class Weights {
+ public:
+  using Real = RealFor<T>;
+  using D = hn::ScalableTag<Real>;
+  using V = hn::Vec<D>;
+
+  Weights(void* value, float* master) : value_(static_cast<T*>(value)), master_(master) {}
+
+  // What the step starts from: the master, unless it no longer rounds to the value.
+  template <typename Amount>
+  HWY_INLINE V get(std::int64_t i, Amount part) const {
+    const V value = load(D(), value_ + i, part);
+    if constexpr (kHasMaster) {
+      if (master_) {
+        const V master = load(D(), master_ + i, part);
+        return hn::IfThenElse(hn::Eq(rounded(master), value), master, value);
+      }
+    }
+    return value;
+  }
+  template <typename Amount>
+  HWY_INLINE void set(std::int64_t i, V weight, Amount part) const {
+    store(D(), weight, value_ + i, part);
+    if constexpr (kHasMaster) {
+      if (master_) store(D(), weight, master_ + i, part);
+    }
+  }
+
+ private:
+  static constexpr bool kHasMaster = !std::is_same_v<T, Real>;
+
+  // As it is after a store and a load.
+  static HWY_INLINE V rounded(V v) {
+    T elements[hn::MaxLanes(D())];  // (lanes)
+    store_converted(D(), v, elements);
+    return load_converted(D(), elements);
+  }
+
+  T* value_;       // (count)
+  float* master_;  // (count); null: none
+};
+
 template <typename T>
 void sgd_step(const SgdTask& task) {
   using Real = RealFor<T>;
   using V = hn::Vec<hn::ScalableTag<Real>>;
   const hn::ScalableTag<Real> d;
-  T* value = static_cast<T*>(task.value);
+  const Weights<T> weights(task.value, task.master);
   const T* gradient = static_cast<const T*>(task.gradient);
   Real* momentum = static_cast<Real*>(task.momentum);
   const V gradient_factor = hn::Set(d, static_cast<Real>(task.gradient_factor));
@@ -23,7 +67,7 @@ void sgd_step(const SgdTask& task) {
   const V weight_decay = hn::Set(d, static_cast<Real>(task.weight_decay));
   const V rate = hn::Set(d, static_cast<Real>(task.learning_rate));
   for_each_vector(d, task.count, [&](std::int64_t i, auto part) HEADWAY_INNER {
-    const V v = load(d, value + i, part);
+    const V v = weights.get(i, part);
     V g = hn::Mul(load(d, gradient + i, part), gradient_factor);
     if (task.weight_decay != 0) g = hn::MulAdd(v, weight_decay, g);
     if (momentum) {
@@ -31,7 +75,7 @@ void sgd_step(const SgdTask& task) {
       store(d, m, momentum + i, part);
       g = task.nesterov ? hn::MulAdd(m, momentum_factor, g) : m;
     }
-    store(d, hn::NegMulAdd(g, rate, v), value + i, part);
+    weights.set(i, hn::NegMulAdd(g, rate, v), part);
   });
 }
 
@@ -40,7 +84,7 @@ void adam_step(const AdamTask& task) {
   using Real = RealFor<T>;
   using V = hn::Vec<hn::ScalableTag<Real>>;
   const hn::ScalableTag<Real> d;
-  T* value = static_cast<T*>(task.value);
+  const Weights<T> weights(task.value, task.master);
   const T* gradient = static_cast<const T*>(task.gradient);
   Real* first = static_cast<Real*>(task.first);
   Real* second = static_cast<Real*>(task.second);
@@ -55,7 +99,7 @@ void adam_step(const AdamTask& task) {
   const V added_decay = hn::Set(d, static_cast<Real>(task.added_decay));
   const V kept_share = hn::Set(d, static_cast<Real>(task.kept_share));
   for_each_vector(d, task.count, [&](std::int64_t i, auto part) HEADWAY_INNER {
-    V v = load(d, value + i, part);
+    V v = weights.get(i, part);
     V g = hn::Mul(load(d, gradient + i, part), gradient_factor);
     if (task.added_decay != 0) g = hn::MulAdd(v, added_decay, g);
     v = hn::Mul(v, kept_share);
@@ -70,7 +114,7 @@ void adam_step(const AdamTask& task) {
       store(d, s, largest + i, part);
     }
     const V root = hn::MulAdd(hn::Sqrt(s), inverse_root, epsilon);
-    store(d, hn::Sub(v, hn::Div(hn::Mul(step_size, m), root)), value + i, part);
+    weights.set(i, hn::Sub(v, hn::Div(hn::Mul(step_size, m), root)), part);
   });
 }
 

@@ -8,12 +8,14 @@
 namespace headway::inline v0::internal {
 
 // In all tasks: `count` neighbouring elements. Values and gradients are of `dtype`; the state is float64 for float64
-// and float32 for the others.
+// and float32 for the others. `master` is that of core/optimizer_tasks.h: where there is one, a step changes it, and
+// the value is what it rounds to.
 
 struct SgdTask {
   DType dtype = DType::float32;
   std::int64_t count = 0;
   void* value = nullptr;
+  float* master = nullptr;  // of 16-bit values; null: none
   const void* gradient = nullptr;
   void* momentum = nullptr;  // null: none
   double gradient_factor = 1;
@@ -31,6 +33,7 @@ struct AdamTask {
   DType dtype = DType::float32;
   std::int64_t count = 0;
   void* value = nullptr;
+  float* master = nullptr;  // of 16-bit values; null: none
   const void* gradient = nullptr;
   void* first = nullptr;
   void* second = nullptr;

@@ -95,7 +95,7 @@ struct CrossEntropyBackwardTask {
   const void* logits = nullptr;           // (rows, classes)
   const std::int64_t* targets = nullptr;  // (rows)
   const void* logsumexp = nullptr;        // (rows) Real
-  const void* d_losses = nullptr;         // (rows), or one for all of them
+  const void* d_losses = nullptr;         // (rows) Real, or one for all of them
   bool one_d_loss = false;
   void* d_logits = nullptr;  // (rows, classes)
 };
