@@ -80,11 +80,14 @@ void expect_same_files(const TranslationTrainingConfig& config, const fs::path& 
 }
 
 // Runs are killed again and again until one ends; it is compared with `whole`, and the next one starts from nothing.
-TEST(TranslationKill, EndsWithTheSameFiles) {
+class TranslationKill : public testing::TestWithParam<const char*> {};
+
+TEST_P(TranslationKill, EndsWithTheSameFiles) {
   const bool reduced = std::getenv("HEADWAY_TEST_REDUCED") != nullptr;
   const TemporaryDirectory directory;
   headway_test::write_made_up_pairs(directory / "pairs.tsv", 400);
   TranslationTrainingConfig config = headway_test::small_run(directory);
+  config.precision = GetParam();
   config.max_steps = reduced ? 20 : 80;
   config.average_last = 0.5;
   config.patience = 50;
@@ -115,5 +118,8 @@ TEST(TranslationKill, EndsWithTheSameFiles) {
   }
   std::cout << killed << " kills, " << ended << " runs ended\n";
 }
+
+INSTANTIATE_TEST_SUITE_P(Precisions, TranslationKill, testing::Values("float32", "bfloat16"),
+                         [](const auto& precision) { return std::string(precision.param); });
 
 }  // namespace

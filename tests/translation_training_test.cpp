@@ -14,6 +14,7 @@
 #include "support/files.h"
 #include "support/made_up_language.h"
 #include "support/message_of.h"
+#include "translation/model_twins.h"
 #include "translation/trained_weights.h"
 
 namespace {
@@ -158,6 +159,61 @@ TEST(TranslationTraining, AStoppedRunGoesOnToTheSameBits) {
   }
 }
 
+// Mixed precision: the losses of float32 within its rounding, the same bits with any number of threads and after a
+// stop, and weights that were never rounded to 16 bits.
+TEST(TranslationTraining, MixedPrecision) {
+  const TemporaryDirectory directory;
+  write_made_up_pairs(directory / "pairs.tsv", 400);
+  TranslationTrainingConfig config = small_run(directory);
+  config.max_steps = kReduced ? 24 : 60;
+  const TranslationTrainingReport expected = train_translation(config);
+
+  config.precision = "bfloat16";
+  for (const std::int64_t patience : {0, 5}) {
+    config.patience = patience;
+    config.output = directory / ("mixed" + std::to_string(patience));
+    const TranslationTrainingReport report = train_translation(config);
+    EXPECT_TRUE(report.finished);
+    EXPECT_EQ(report.training.skipped_steps, 0);
+    EXPECT_NEAR(report.training.loss, expected.training.loss, 0.03 * expected.training.loss);
+    EXPECT_NEAR(report.validations.back().loss, expected.validations.back().loss,
+                0.03 * expected.validations.back().loss);
+    EXPECT_PRED2(contains, read_bytes(config.output / "README.md"), "in bfloat16 with float32 master weights.");
+
+    const headway::Tensor saved = headway::Translator(config.output).model().state_dict().at("shared.weight");
+    EXPECT_NE(saved.to(headway::DType::bfloat16).to_vector(), saved.to_vector()) << "the saved weights are rounded";
+    const auto checkpoint = headway::load_checkpoint(config.output / "training");
+    EXPECT_EQ(checkpoint->module.at("model.shared.weight").dtype(), headway::DType::bfloat16);
+    EXPECT_EQ(checkpoint->module.at("mean.shared.weight").dtype(), headway::DType::float32);
+    EXPECT_EQ(checkpoint->optimizer.at("shared.weight.master").dtype(), headway::DType::float32);
+
+    const auto files = comparable(config.output);
+    config.output = directory / ("parts" + std::to_string(patience));
+    const int before = headway::num_threads();
+    headway::set_num_threads(before == 1 ? 2 : 1);
+    EXPECT_FALSE(stopped_after(config, 19).finished);
+    EXPECT_TRUE(train_translation(config, {.resume = true}).finished);
+    headway::set_num_threads(before);
+    EXPECT_TRUE(comparable(config.output) == files);
+  }
+}
+
+// Without a mean and without a best state, what is saved are the masters.
+TEST(TranslationTraining, MixedPrecisionSavesTheMasters) {
+  const TemporaryDirectory directory;
+  write_made_up_pairs(directory / "pairs.tsv", 400);
+  TranslationTrainingConfig config = small_run(directory);
+  config.precision = "bfloat16";
+  config.average_last = 0.0;
+  train_translation(config);
+  const auto checkpoint = headway::load_checkpoint(config.output / "training");
+  for (const auto& [name, saved] : headway::Translator(config.output).model().state_dict()) {
+    const auto master = checkpoint->optimizer.find(name + ".master");
+    if (master == checkpoint->optimizer.end()) continue;  // a buffer
+    EXPECT_EQ(saved.to_vector(), master->second.to_vector()) << name;
+  }
+}
+
 TEST(TranslationTraining, StopsEarlyWithTheBestWeights) {
   const TemporaryDirectory directory;
   write_made_up_pairs(directory / "pairs.tsv", 400);
@@ -195,6 +251,9 @@ TEST(TranslationTraining, WhatCannotGoOnIsNamed) {
   changed = config;
   changed.seed = 5;
   EXPECT_PRED2(contains, error(changed), "seed is 5, and the checkpoints in");
+  changed = config;
+  changed.precision = "bfloat16";
+  EXPECT_PRED2(contains, error(changed), "precision is bfloat16, and the checkpoints in");
   changed = config;
   changed.average_last = 0.0;
   EXPECT_PRED2(contains, error(changed), "average_last is 0");
@@ -245,6 +304,12 @@ TEST(TranslationTraining, OneDirectionHasNoCodes) {
   EXPECT_TRUE(headway::TranslationTokenizer::load(config.output).languages().empty());
 }
 
+headway::StateDict by_name(const std::vector<headway::NamedTensor>& parameters) {
+  headway::StateDict state;
+  for (const auto& [name, tensor] : parameters) state.emplace(name, tensor.detach());
+  return state;
+}
+
 TEST(TranslationTraining, TheMeanOfWeights) {
   headway::TranslationModelOptions options;
   options.vocab_size = 10;
@@ -259,13 +324,11 @@ TEST(TranslationTraining, TheMeanOfWeights) {
   const std::string name = model.named_parameters()[0].name;
   for (int count = 1; count <= 4; ++count) {
     weight.fill(count * count);
-    mean.add_to_mean(model, count);
+    mean.add_to_mean(by_name(model.named_parameters()), count);
   }
   for (const double value : mean.state_dict().at(name).to_vector()) EXPECT_NEAR(value, 7.5, 1e-5);
-  {
-    const headway::internal::SwappedWeights swapped(model, mean);
-    EXPECT_NEAR(weight.to_vector()[0], 7.5, 1e-5);
-  }
+  headway::internal::WeightsTwin twin;
+  EXPECT_NEAR(twin.of(model, mean.state_dict()).state_dict().at(name).to_vector()[0], 7.5, 1e-5);
   EXPECT_EQ(weight.to_vector()[0], 16.0);
 }
 
@@ -274,9 +337,11 @@ TEST(TranslationTraining, ADeviceTrainsTheSameModel) {
   const TemporaryDirectory directory;
   write_made_up_pairs(directory / "pairs.tsv", 600);
   // Trains `first` steps on one device and the rest on another.
-  const auto trained = [&](const std::string& first_device, int first, const std::string& device) {
+  const auto trained = [&](const std::string& first_device, int first, const std::string& device,
+                           const std::string& precision = "float32") {
     TranslationTrainingConfig config = small_run(directory);
-    config.output = directory / ("model-" + first_device + std::to_string(first) + device);
+    config.output = directory / ("model-" + first_device + std::to_string(first) + device + precision);
+    config.precision = precision;
     config.max_steps = 20;
     config.validate_every = 10;
     config.average_last = 0.5;
@@ -294,7 +359,10 @@ TEST(TranslationTraining, ADeviceTrainsTheSameModel) {
   const TranslationTrainingReport expected = trained("cpu", 5, "cpu").first;
   const auto early = trained("cuda", 5, "cuda"), late = trained("cuda", 14, "cuda");
   EXPECT_EQ(early.second, late.second);  // the same bits
-  for (const auto& report : {trained("cuda", 5, "cpu").first, trained("cpu", 5, "cuda").first, early.first}) {
+  const auto mixed = trained("cuda", 5, "cuda", "bfloat16"), mixed_late = trained("cuda", 14, "cuda", "bfloat16");
+  EXPECT_EQ(mixed.second, mixed_late.second);
+  for (const auto& report : {trained("cuda", 5, "cpu").first, trained("cpu", 5, "cuda").first, early.first, mixed.first,
+                             trained("cpu", 5, "cuda", "bfloat16").first}) {
     EXPECT_NEAR(report.training.loss, expected.training.loss, 0.05);
     ASSERT_EQ(report.validations.size(), expected.validations.size());
     EXPECT_NEAR(report.validations.back().loss, expected.validations.back().loss, 0.05);

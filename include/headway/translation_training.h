@@ -60,6 +60,9 @@ struct TranslationTrainingConfig {
   double clip_norm = 1.0;
   double average_last = 0.15;  // weights are averaged over this last part of the steps
   std::uint64_t seed = 1;
+  // "bfloat16": mixed precision. The model and its gradients are bfloat16, the weights that the optimizer changes, and
+  // from which means, validations and what is saved come, float32.
+  std::string precision = "float32";
 
   // run
   std::string device = "cpu";              // where the model is trained; "cuda" or "cuda:1": on a GPU

@@ -89,6 +89,8 @@ void add_optimization_fields(Entries& entries) {
                  "weights are averaged over this last part of the steps; 0: not");
   entries.number("seed", &Config::seed, kFixed, {0, kMaxSeed},
                  "of initial weights, dropout and the order of the batches");
+  entries.text("precision", &Config::precision, kFixed, {"float32", "bfloat16"},
+               "what the model computes in; the weights are kept in float32");
 }
 
 void add_run_fields(Entries& entries) {

@@ -56,6 +56,10 @@ std::string quality(const TranslationTrainingConfig& config, const CardFacts& fa
   return text + "\nIts loss there is " + fixed(report->loss, 4) + " nats per token.\n";
 }
 
+std::string precision_text(const TranslationTrainingConfig& config) {
+  return config.precision == "float32" ? config.precision : config.precision + " with float32 master weights";
+}
+
 std::string training_text(const TranslationTrainingConfig& config, const CardFacts& facts) {
   std::string text = "Trained with Headway on " + std::to_string(facts.training_pairs) + " sentence pairs";
   if (config.both_directions) text += ", each in both directions";
@@ -69,7 +73,8 @@ std::string training_text(const TranslationTrainingConfig& config, const CardFac
           " steps of warm-up, then " + config.schedule + "; label smoothing " + config_text(config, "label_smoothing") +
           ", dropout " + config_text(config, "dropout") + " (attention " + config_text(config, "attention_dropout") +
           ", activation " + config_text(config, "activation_dropout") + "), clipping at " +
-          config_text(config, "clip_norm") + ", seed " + std::to_string(config.seed) + "; on " + facts.device + ".";
+          config_text(config, "clip_norm") + ", seed " + std::to_string(config.seed) + "; on " + facts.device + " in " +
+          precision_text(config) + ".";
   if (facts.saved_step < facts.last_step) {
     text += " The weights are those of step " + std::to_string(facts.saved_step) + ", the best in validation.";
   } else if (facts.averaged > 0) {

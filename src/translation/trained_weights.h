@@ -3,25 +3,19 @@
 
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "headway/module.h"
 #include "headway/translation_model.h"
 
 namespace headway::inline v0::internal {
 
-// The values of a model's parameters at some time, as buffers of the same names.
+// The weights of a model at some time, as buffers of the same names; float32, whatever the model computes in.
 class WeightCopy : public Module {
  public:
   explicit WeightCopy(const Module& model);
 
-  void copy_from(const Module& model) const;
-  void copy_to(const Module& model) const;
-  // Makes these the mean of `count` states of which the model's is the last one.
-  void add_to_mean(const Module& model, std::int64_t count) const;
-
- private:
-  std::vector<Parameter> values_;  // one buffer per parameter of the model, in its order
+  // Makes these the mean of `count` states of which `weights`, float32 by the parameters' names, is the last one.
+  void add_to_mean(const StateDict& weights, std::int64_t count) const;
 };
 
 // The module that headway::train() keeps in its checkpoints, so that mean and best state resume with the model.
@@ -33,6 +27,7 @@ class TrainedWeights : public Module {
   };
   TrainedWeights(const TranslationModel& model, const Parts& parts);
 
+  // What is trained, in the dtype that it computes in.
   const TranslationModel& model() const { return model_; }
   const WeightCopy& mean() const { return *mean_; }
   const WeightCopy& best() const { return *best_; }
@@ -41,19 +36,6 @@ class TrainedWeights : public Module {
   TranslationModel model_;
   std::optional<WeightCopy> mean_;
   std::optional<WeightCopy> best_;
-};
-
-// Puts other weights into a model, and back what was there when it goes.
-class SwappedWeights {
- public:
-  SwappedWeights(const Module& model, const WeightCopy& weights);
-  ~SwappedWeights();
-  SwappedWeights(const SwappedWeights&) = delete;
-  SwappedWeights& operator=(const SwappedWeights&) = delete;
-
- private:
-  const Module& model_;
-  WeightCopy kept_;
 };
 
 }  // namespace headway::inline v0::internal

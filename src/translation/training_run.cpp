@@ -16,9 +16,9 @@
 #include "headway/translation_training.h"
 #include "text/text_files.h"
 #include "translation/batches.h"
-#include "translation/cpu_twin.h"
 #include "translation/history.h"
 #include "translation/model_card.h"
+#include "translation/model_twins.h"
 #include "translation/output_lock.h"
 #include "translation/plot.h"
 #include "translation/run_state.h"
@@ -65,11 +65,12 @@ TranslationModel make_model(const Config& config, const TranslationTokenizer& to
   TranslationModel model(model_options(config, tokenizer));
   set_random_state(before);
   model.to(Device::parse(config.device));
+  if (config.precision == "bfloat16") model.to(DType::bfloat16);
   return model;
 }
 
 // The paper's betas and epsilon. Weight decay is for matrices: biases and norms have one dimension.
-AdamW make_optimizer(const Config& config, const TranslationModel& model) {
+std::unique_ptr<AdamW> make_optimizer(const Config& config, const TranslationModel& model) {
   ParameterGroup matrices{.parameters = {}, .weight_decay = config.weight_decay};
   ParameterGroup vectors{.parameters = {}, .weight_decay = 0.0};
   for (const NamedTensor& parameter : model.named_parameters()) {
@@ -79,7 +80,7 @@ AdamW make_optimizer(const Config& config, const TranslationModel& model) {
   options.learning_rate = config.learning_rate;
   options.beta2 = 0.98;
   options.epsilon = 1e-9;
-  return AdamW({matrices, vectors}, options);
+  return std::make_unique<AdamW>(std::vector<ParameterGroup>{matrices, vectors}, options);
 }
 
 Schedule make_schedule(const Config& config, std::int64_t steps) {
@@ -132,6 +133,7 @@ class TranslationRun {
   void write_course() const;
   void write_model(const TrainingReport& report);
   bool averaging() const { return state_.averaged > 0; }
+  StateDict weights_now() const;
 
   Config config_;
   const TranslationRunOptions& options_;
@@ -149,7 +151,9 @@ class TranslationRun {
   std::optional<TranslationTokenizer> tokenizer_;
   std::optional<Validator> validator_;
   std::optional<TrainedWeights> weights_;
-  CpuTwin twin_;  // of the model
+  std::unique_ptr<AdamW> optimizer_;
+  WeightsTwin weights_twin_;  // of the model
+  CpuTwin cpu_twin_;          // of the weights' twin
 };
 
 TranslationRun::TranslationRun(const Config& config, const TranslationRunOptions& options)
@@ -202,6 +206,7 @@ void TranslationRun::prepare() {
   if (config_.max_steps > 0) steps_ = std::min(steps_, config_.max_steps);
   weights_.emplace(make_model(config_, *tokenizer_),
                    TrainedWeights::Parts{.mean = config_.average_last > 0.0, .best = config_.patience > 0});
+  optimizer_ = make_optimizer(config_, weights_->model());
   char text[200];
   std::snprintf(text, sizeof(text),
                 "%lld examples, %lld too long; %lld batches an epoch, %.1f%% of them padding; %.1f M parameters",
@@ -220,7 +225,6 @@ void TranslationRun::note(const std::string& text) const {
 }
 
 TranslationTrainingReport TranslationRun::run() {
-  AdamW optimizer = make_optimizer(config_, weights_->model());
   // A run that has stopped early only writes its model again.
   if (state_.stopped_early) steps_ = resumed_step_;
   const TrainingOptions options = training_options();
@@ -233,7 +237,7 @@ TranslationTrainingReport TranslationRun::run() {
   }
   in_steps_ = true;
   report.training = train(
-      *weights_, optimizer, make_schedule(config_, steps_),
+      *weights_, *optimizer_, make_schedule(config_, steps_),
       [this](const BatchPosition& position) { return loss_of(position); }, options);
   report.validations = state_.validations;
   report.finished = report.training.last_step >= steps_ || state_.stopped_early;
@@ -274,19 +278,22 @@ void TranslationRun::after_step(const StepReport& report) {
   history_.add(report);
   const auto averaged_steps = static_cast<std::int64_t>(std::ceil(config_.average_last * static_cast<double>(steps_)));
   if (report.step > steps_ - averaged_steps) {
-    weights_->mean().add_to_mean(weights_->model(), ++state_.averaged);
+    weights_->mean().add_to_mean(optimizer_->master_weights(), ++state_.averaged);
   } else {
     state_.averaged = 0;
   }
   if (report.step % config_.validate_every == 0 || report.step == steps_) validate(report.step);
 }
 
+// What would be saved if the run ended here: the mean, once there is one. Float32 in every precision.
+StateDict TranslationRun::weights_now() const {
+  return averaging() ? weights_->mean().state_dict() : optimizer_->master_weights();
+}
+
 void TranslationRun::validate(std::int64_t step) {
   if (!validator_->empty()) {
-    // What would be saved is what counts: the mean, once there is one.
-    std::optional<SwappedWeights> swapped;
-    if (averaging()) swapped.emplace(weights_->model(), weights_->mean());
-    state_.validations.push_back(validator_->run(weights_->model(), twin_, step));
+    const TranslationModel& model = weights_twin_.of(weights_->model(), weights_now());
+    state_.validations.push_back(validator_->run(model, cpu_twin_, step));
     judge(state_.validations.back());
   }
   write_course();
@@ -307,7 +314,7 @@ void TranslationRun::judge(const ValidationReport& report) {
     state_.best_step = report.step;
     state_.best_bleu = report.bleu;
     state_.without_better = 0;
-    if (config_.patience > 0) weights_->best().copy_from(weights_->model());
+    if (config_.patience > 0) weights_->best().load_state_dict(weights_now());
   } else if (++state_.without_better >= config_.patience && config_.patience > 0) {
     state_.stopped_early = true;
     note("no better BLEU in " + std::to_string(state_.without_better) + " validations: stopping early");
@@ -322,20 +329,16 @@ void TranslationRun::write_course() const {
 }
 
 void TranslationRun::write_model(const TrainingReport& report) {
-  const TranslationModel& model = weights_->model();
-  CardFacts facts{.parameters = model.parameter_count(), .training_pairs = training_pairs_};
+  CardFacts facts{.parameters = weights_->model().parameter_count(), .training_pairs = training_pairs_};
   facts.last_step = facts.saved_step = report.last_step;
   facts.averaged = state_.averaged;
   facts.device = device_text(config_);
-  std::optional<SwappedWeights> swapped;
-  if (config_.patience > 0 && state_.best_step > 0) {
-    facts.saved_step = state_.best_step;
-    swapped.emplace(model, weights_->best());
-  } else if (averaging()) {
-    swapped.emplace(model, weights_->mean());
-  }
+  const bool best = config_.patience > 0 && state_.best_step > 0;
+  if (best) facts.saved_step = state_.best_step;
+  const TranslationModel& model =
+      weights_twin_.of(weights_->model(), best ? weights_->best().state_dict() : weights_now());
   tokenizer_->save(config_.output);
-  twin_.of(model).save(config_.output, weights_dtype(config_));
+  cpu_twin_.of(model).save(config_.output, weights_dtype(config_));
   replace_file(config_.output / "training_config.json", config_.to_json(), kWho);
   replace_file(config_.output / "README.md", model_card(config_, facts, state_.validations), kWho);
 }

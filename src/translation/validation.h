@@ -10,7 +10,7 @@
 #include "headway/translation_model.h"
 #include "headway/translation_training.h"
 #include "translation/batches.h"
-#include "translation/cpu_twin.h"
+#include "translation/model_twins.h"
 #include "translation/training_data.h"
 
 namespace headway::inline v0::internal {
