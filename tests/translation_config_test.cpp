@@ -120,6 +120,7 @@ TEST(TranslationConfig, FieldsAreSetFromText) {
   EXPECT_PRED2(contains, set_error("dropout", "nan"), "dropout is nan, expected 0 to");
   EXPECT_PRED2(contains, set_error("both_directions", "maybe"), "expected true or false");
   EXPECT_PRED2(contains, set_error("weights", "int8"), "expected one of \"float32\"");
+  EXPECT_PRED2(contains, set_error("precision", "float16"), "expected one of \"float32\", \"bfloat16\"");
   // A value that is refused leaves the old one.
   EXPECT_THROW(config.set("epochs", "-1"), headway::Error);
   EXPECT_EQ(config.epochs, 12);
@@ -144,7 +145,7 @@ TEST(TranslationConfig, EveryFieldIsListedOnce) {
     EXPECT_NO_THROW(config.set(field.name, field.default_value)) << field.name;
     EXPECT_EQ(config.to_json(), TranslationTrainingConfig().to_json()) << field.name;
   }
-  EXPECT_EQ(names.size(), 40U);
+  EXPECT_EQ(names.size(), 41U);
 }
 
 }  // namespace

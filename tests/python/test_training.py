@@ -74,3 +74,23 @@ def test_operators_and_parts():
     assert headway.ops.sinusoidal_positions(3, 4, layout="halves").shape == (3, 4)
     kept = headway.ops.dropout(numpy.ones(1000, numpy.float32), 0.5, seed=1)
     assert set(numpy.unique(kept)) == {0.0, 2.0}
+
+
+def test_master_weights():
+    for kind in (headway.Sgd, headway.Adam, headway.AdamW):
+        layer = headway.Linear(4, 4)
+        layer.to("bfloat16")
+        assert "weight.master" not in kind(layer, master_weights=False).state_dict()
+        optimizer = kind(layer, learning_rate=1e-5)
+        before = optimizer.master_weights()["weight"].numpy().copy()
+        x = headway.Tensor.randn([8, 4], seed=1).to("bfloat16")
+        headway.ops.mean(layer(x)).backward()
+        optimizer.step()
+        state = optimizer.state_dict()
+        assert state["weight.master"].numpy().dtype == numpy.float32
+        changed = optimizer.master_weights()["weight"].numpy()
+        numpy.testing.assert_array_equal(state["weight.master"].numpy(), changed)
+        assert (changed != before).any()
+        other = kind(layer)
+        other.load_state_dict(state)
+        numpy.testing.assert_array_equal(other.master_weights()["weight"].numpy(), changed)
