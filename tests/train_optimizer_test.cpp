@@ -242,6 +242,33 @@ TEST(TrainOptimizer, WeightsThatAreLoadedCount) {
   EXPECT_EQ(parameter.to_vector(), std::vector<double>(3, 4.0));
 }
 
+// What a model held before it was rounded is where its masters may start.
+TEST(TrainOptimizer, MastersStartFromWeightsThatAreGiven) {
+  const TinyModel model;
+  const headway::StateDict initial = model.state_dict();
+  model.to(DType::bfloat16);
+  headway::Adam optimizer(model, {});
+  optimizer.load_master_weights(initial);
+  for (const auto& [name, tensor] : optimizer.master_weights())
+    EXPECT_TRUE(same_bits(tensor, initial.at(name))) << name;
+  for (const auto& [name, tensor] : model.state_dict()) {
+    EXPECT_TRUE(same_bits(tensor, initial.at(name).to(DType::bfloat16))) << name;
+  }
+  headway::StateDict doubled;
+  for (const auto& [name, tensor] : initial) doubled[name] = headway::scale(tensor.detach(), 2.0);
+  optimizer.load_master_weights(doubled);
+  EXPECT_TRUE(same_bits(model.first_.weight_.get(), doubled.at("layers.0.weight").to(DType::bfloat16)));
+
+  headway::StateDict missing = initial, other_shape = doubled;
+  missing.erase("layers.1.bias");
+  other_shape["layers.1.bias"] = Tensor::zeros({4});
+  EXPECT_EQ(message_of([&] { optimizer.load_master_weights(missing); }),
+            "Adam: load_master_weights: \"layers.1.bias\" is missing, expected bfloat16[3]");
+  EXPECT_EQ(message_of([&] { optimizer.load_master_weights(other_shape); }),
+            "Adam: load_master_weights: \"layers.1.bias\" is float32[4], expected bfloat16[3]");
+  EXPECT_TRUE(same_bits(optimizer.master_weights().at("layers.0.weight"), doubled.at("layers.0.weight")));
+}
+
 TEST(TrainOptimizer, GroupsHaveTheirOwnDecayAndRate) {
   const std::vector<NamedTensor> all = make_parameters(DType::float64);
   headway::AdamW optimizer({{.parameters = {all[0], all[1]}},

@@ -48,6 +48,10 @@ class HEADWAY_API Optimizer {
   // the last step left it, else the parameter itself. They share memory with the optimizer and are not to be written
   // to.
   StateDict master_weights() const;
+  // Copies weights in, from any device and in any floating dtype: masters get them in float32, and the parameters what
+  // they round to. So training begins with what a model held before Module::to() rounded it. Every parameter's name
+  // must be there, others are passed over; nothing changes where a shape is wrong.
+  void load_master_weights(const StateDict& weights);
 
   // Moments by parameter, under torch's names ("linear1.weight.exp_avg", "linear1.weight.momentum_buffer"), how often
   // each parameter was changed ("linear1.weight.step"), the masters ("linear1.weight.master") and the steps taken

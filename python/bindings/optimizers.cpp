@@ -29,6 +29,8 @@ void bind_base(nb::module_& module) {
       .def_prop_ro("steps", &Optimizer::steps, "Steps taken so far.")
       .def("master_weights", &Optimizer::master_weights,
            "Weights by name before they are rounded: float32 for 16-bit parameters; not to be written to.")
+      .def("load_master_weights", &Optimizer::load_master_weights, "weights"_a,
+           "Copies weights in: to the masters in float32, rounded to the parameters.")
       .def("state_dict", &Optimizer::state_dict, "Moments by parameter, under torch's names, and master weights.")
       .def("load_state_dict", &Optimizer::load_state_dict, "state"_a, "Copies moments and master weights in.");
 }

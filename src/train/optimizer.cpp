@@ -208,6 +208,21 @@ StateDict Optimizer::master_weights() const {
   return weights;
 }
 
+void Optimizer::load_master_weights(const StateDict& weights) {
+  for (const auto& [name, parameter] : state_->parameters) {
+    const auto given = weights.find(name);
+    internal::check(given != weights.end(), state_->rule.name, ": load_master_weights: \"", name,
+                    "\" is missing, expected ", parameter);
+    const Tensor& value = given->second;
+    internal::check(value.defined() && value.shape() == parameter.shape() && is_floating(value.dtype()),
+                    state_->rule.name, ": load_master_weights: \"", name, "\" is ",
+                    value.defined() ? value.describe() : std::string("undefined"), ", expected ", parameter);
+  }
+  const NoGradGuard guard;
+  for (const auto& [name, master] : master_weights()) Tensor(master).copy_from(weights.at(name));
+  for (const auto& [name, parameter] : state_->parameters) Tensor(parameter).copy_from(weights.at(name));
+}
+
 StateDict Optimizer::state_dict() const {
   StateDict state;
   auto parameter = state_->parameters.begin();

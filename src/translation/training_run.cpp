@@ -58,14 +58,13 @@ TranslationModelOptions model_options(const Config& config, const TranslationTok
   return options;
 }
 
-// Initial weights follow from the seed alone, on every device; the process's stream of seeds stays as it was.
+// A float32 model on the CPU. Initial weights follow from the seed alone, for every device and precision; the process's
+// stream of seeds stays as it was.
 TranslationModel make_model(const Config& config, const TranslationTokenizer& tokenizer) {
   const RandomState before = random_state();
   set_random_seed(config.seed);
   TranslationModel model(model_options(config, tokenizer));
   set_random_state(before);
-  model.to(Device::parse(config.device));
-  if (config.precision == "bfloat16") model.to(DType::bfloat16);
   return model;
 }
 
@@ -204,9 +203,15 @@ void TranslationRun::prepare() {
   const std::int64_t batches = config_.epochs * plan_->batches_per_epoch();
   steps_ = (batches + config_.accumulate - 1) / config_.accumulate;
   if (config_.max_steps > 0) steps_ = std::min(steps_, config_.max_steps);
-  weights_.emplace(make_model(config_, *tokenizer_),
-                   TrainedWeights::Parts{.mean = config_.average_last > 0.0, .best = config_.patience > 0});
+  const TranslationModel model = make_model(config_, *tokenizer_);
+  const StateDict initial = model.state_dict();
+  model.to(Device::parse(config_.device));
+  if (config_.precision == "bfloat16") model.to(DType::bfloat16);
+  weights_.emplace(model, TrainedWeights::Parts{.mean = config_.average_last > 0.0, .best = config_.patience > 0});
   optimizer_ = make_optimizer(config_, weights_->model());
+  // Masters begin with the digits that bfloat16 lacks: without them, weights of one size would all reach the next 16-bit
+  // number in the same step, and the loss would jump.
+  optimizer_->load_master_weights(initial);
   char text[200];
   std::snprintf(text, sizeof(text),
                 "%lld examples, %lld too long; %lld batches an epoch, %.1f%% of them padding; %.1f M parameters",

@@ -248,9 +248,10 @@ TEST(CudaOps, CrossEntropy) {
     for (headway::Reduction reduction : {headway::Reduction::mean, headway::Reduction::sum, headway::Reduction::none}) {
       for (double smoothing : {0.0, 0.1}) {
         const headway::CrossEntropyOptions options = {.label_smoothing = smoothing, .reduction = reduction};
-        expect_gpu_agrees(
-            messages, text("cross_entropy", shape) + " reduction " + std::to_string(static_cast<int>(reduction)),
-            [&](const Inputs& x) { return headway::cross_entropy(x[0], x[1], options); }, {normal(shape), targets});
+        expect_gpu_agrees(messages,
+                          text("cross_entropy", shape) + " reduction " + std::to_string(static_cast<int>(reduction)),
+                          [&](const Inputs& x) { return headway::cross_entropy(x[0], x[1], options).to(x[0].dtype()); },
+                          {normal(shape), targets});
       }
     }
   }

@@ -79,9 +79,12 @@ def test_operators_and_parts():
 def test_master_weights():
     for kind in (headway.Sgd, headway.Adam, headway.AdamW):
         layer = headway.Linear(4, 4)
+        exact = layer.state_dict()
         layer.to("bfloat16")
         assert "weight.master" not in kind(layer, master_weights=False).state_dict()
         optimizer = kind(layer, learning_rate=1e-5)
+        optimizer.load_master_weights(exact)
+        numpy.testing.assert_array_equal(optimizer.master_weights()["weight"].numpy(), exact["weight"].numpy())
         before = optimizer.master_weights()["weight"].numpy().copy()
         x = headway.Tensor.randn([8, 4], seed=1).to("bfloat16")
         headway.ops.mean(layer(x)).backward()
