@@ -219,8 +219,12 @@ void Optimizer::load_master_weights(const StateDict& weights) {
                     value.defined() ? value.describe() : std::string("undefined"), ", expected ", parameter);
   }
   const NoGradGuard guard;
-  for (const auto& [name, master] : master_weights()) Tensor(master).copy_from(weights.at(name));
-  for (const auto& [name, parameter] : state_->parameters) Tensor(parameter).copy_from(weights.at(name));
+  const StateDict masters = master_weights();
+  for (const auto& [name, parameter] : state_->parameters) {
+    const Tensor& master = masters.at(name);  // the parameter itself where it has none
+    Tensor(master).copy_from(weights.at(name));
+    Tensor(parameter).copy_from(master);
+  }
 }
 
 StateDict Optimizer::state_dict() const {
