@@ -106,16 +106,17 @@ TEST(TranslationCard, NamesDataSettingsAndScores) {
                                     {{.step = 900, .loss = 1.25, .bleu = 45.0, .directions = {40.125, 49.5}}});
   for (const char* part : {"# English ↔ German", "9.4 million", "1234 sentence pairs", "Data: a collection (CC0).",
                            "| English → German | 40.12 |", "| German → English | 49.50 |", "last 135 steps",
-                           "`>>deu<<`", "on cuda (a GPU)."}) {
+                           "`>>deu<<`", "on cuda (a GPU) in float32."}) {
     EXPECT_PRED2(contains, card, part);
   }
   config.both_directions = false;
   config.data_source = "";
+  config.precision = "bfloat16";
   const std::string plain = headway::internal::model_card(config, {.last_step = 9, .saved_step = 5}, {});
   EXPECT_FALSE(contains(plain, "Data:"));
   EXPECT_PRED2(contains, plain, "those of step 5");
   EXPECT_PRED2(contains, plain, "nothing was measured");
-  EXPECT_PRED2(contains, plain, "on the CPU.");
+  EXPECT_PRED2(contains, plain, "on the CPU in bfloat16 with float32 master weights.");
 }
 
 }  // namespace
