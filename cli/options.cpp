@@ -75,9 +75,17 @@ void ModelOptions::add_to(CLI::App& command) {
   add_threads_option(command, threads);
 }
 
-fs::path ModelOptions::prepare() const {
+void ModelOptions::add_with_device_to(CLI::App& command) {
+  add_to(command);
+  command.add_option("--device", device, "Where to compute: cpu, or a GPU as cuda or cuda:N")
+      ->type_name("NAME")
+      ->capture_default_str();
+}
+
+headway::Translator ModelOptions::open() const {
   use_threads(threads);
-  return model.empty() ? default_model() : fs::path(model);
+  const headway::Device place = headway::Device::parse(device);
+  return headway::Translator(model.empty() ? default_model() : fs::path(model), place);
 }
 
 void TranslationOptions::add_to(CLI::App& command) {

@@ -15,14 +15,17 @@ namespace cli {
 // program or in the working directory. Throws, naming the places, where there is none.
 std::filesystem::path default_model();
 
-// --model and --threads.
+// --model, --threads and --device.
 struct ModelOptions {
   std::string model = {};
   int threads = 0;
+  std::string device = "cpu";
 
   void add_to(CLI::App& command);
-  // The directory of the model; the number of threads is set on the way.
-  std::filesystem::path prepare() const;
+  // --device too, for commands that compute with the model.
+  void add_with_device_to(CLI::App& command);
+  // The model, where it shall be; the number of threads is set on the way.
+  headway::Translator open() const;
 };
 
 // --to and how to search for a translation.

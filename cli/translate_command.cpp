@@ -94,7 +94,7 @@ int Translate::run() {
     throw UsageError("--n-best is " + std::to_string(num_best) + ", expected at most --beam, which is " +
                      std::to_string(translation.beam));
   }
-  const headway::Translator translator(model.prepare());
+  const headway::Translator translator = model.open();
   if (!translation.to.empty()) translation.to = translator.language_code(translation.to);
   const bool streaming = translation.beam == 1 && !json && is_terminal(STDOUT_FILENO);
   const auto answer = [&](const std::vector<std::string>& batch) {
@@ -124,10 +124,11 @@ void add_translate(Program& program) {
                            "  headway translate \"The animal didn't cross the street because it was too tired.\"\n"
                            "  headway translate --to en \"Guten Morgen!\" \"Wie geht es dir?\"\n"
                            "  headway translate --beam 1 --threads 2 < english.txt > german.txt\n"
+                           "  headway translate --device cuda --batch 256 < english.txt > german.txt\n"
                            "  headway translate --n-best 3 \"Good night.\"      (number, score and text, by tabs)\n"
                            "  headway translate --json \"Good night.\"          (an object a line)"});
   const auto options = std::make_shared<Translate>();
-  options->model.add_to(command);
+  options->model.add_with_device_to(command);
   options->translation.add_to(command);
   command.add_option("--n-best", options->num_best, "Translations to show for each text, the best first")
       ->type_name("N")

@@ -27,8 +27,9 @@ std::string joined(const std::vector<std::string>& parts, const std::string& bet
   return text;
 }
 
-TranslationModel evaluating(TranslationModel model) {
+TranslationModel evaluating(TranslationModel model, Device device) {
   model.eval();
+  model.to(device);
   return model;
 }
 
@@ -247,8 +248,8 @@ class Work {
 
 }  // namespace
 
-Translator::Translator(const std::filesystem::path& directory)
-    : Translator(evaluating(TranslationModel::load(directory)), TranslationTokenizer::load(directory)) {}
+Translator::Translator(const std::filesystem::path& directory, Device device)
+    : Translator(evaluating(TranslationModel::load(directory), device), TranslationTokenizer::load(directory)) {}
 
 Translator::Translator(TranslationModel model, TranslationTokenizer tokenizer)
     : model_(std::move(model)),

@@ -286,7 +286,7 @@ void TranslationRun::validate(std::int64_t step) {
     // What would be saved is what counts: the mean, once there is one.
     std::optional<SwappedWeights> swapped;
     if (averaging()) swapped.emplace(weights_->model(), weights_->mean());
-    state_.validations.push_back(validator_->run(weights_->model(), twin_, step));
+    state_.validations.push_back(validator_->run(weights_->model(), step));
     judge(state_.validations.back());
   }
   write_course();
