@@ -1,5 +1,5 @@
 // Drives a translation model from a script: a request per line on standard input, an answer per line, both JSON.
-//   translate_tokens MODEL_DIRECTORY [THREADS]
+//   translate_tokens MODEL_DIRECTORY [THREADS [DEVICE]]
 // {"sources": [[ids]], "beam": 4, "num_best": 1, "max_length": 20, "batch_size": 32, "length_penalty": 1.0}
 //   -> {"seconds": s, "processor_seconds": s, "hypotheses": [[{"tokens": [ids], "score": x, "complete": true}]]}
 // {"source": [[ids]], "lengths": [n], "target": [[ids]]} -> {"logits": [...], flat}
@@ -80,9 +80,10 @@ Json logits(const headway::TranslationModel& model, const Json& request) {
 
 class Session {
  public:
-  explicit Session(const std::string& directory)
-      : directory_(directory), model_(headway::TranslationModel::load(directory)) {
+  Session(const std::string& directory, headway::Device device)
+      : directory_(directory), device_(device), model_(headway::TranslationModel::load(directory)) {
     model_.eval();
+    model_.to(device);
   }
 
   Json answer(const Json& request) {
@@ -98,7 +99,7 @@ class Session {
 
  private:
   Json translate(const Json& request) {
-    if (!translator_) translator_ = std::make_unique<headway::Translator>(directory_);
+    if (!translator_) translator_ = std::make_unique<headway::Translator>(directory_, device_);
     const auto texts = request.at("texts").get<std::vector<std::string>>();
     const Stopwatch watch;
     const auto found =
@@ -110,6 +111,7 @@ class Session {
   }
 
   std::string directory_;
+  headway::Device device_;
   headway::TranslationModel model_;
   std::unique_ptr<headway::Translator> translator_;
 };
@@ -118,12 +120,12 @@ class Session {
 
 int main(int count, char** arguments) {
   if (count < 2) {
-    std::cerr << "usage: translate_tokens MODEL_DIRECTORY [THREADS]\n";
+    std::cerr << "usage: translate_tokens MODEL_DIRECTORY [THREADS [DEVICE]]\n";
     return 2;
   }
   try {
     if (count > 2) headway::set_num_threads(std::stoi(arguments[2]));
-    Session session(arguments[1]);
+    Session session(arguments[1], count > 3 ? headway::Device::parse(arguments[3]) : headway::Device::cpu());
     for (std::string line; std::getline(std::cin, line);) {
       std::cout << session.answer(Json::parse(line)).dump() << std::endl;
     }
