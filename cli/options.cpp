@@ -80,12 +80,19 @@ void ModelOptions::add_with_device_to(CLI::App& command) {
   command.add_option("--device", device, "Where to compute: cpu, or a GPU as cuda or cuda:N")
       ->type_name("NAME")
       ->capture_default_str();
+  command.add_option("--dtype", dtype, "Numbers to compute with; those of 16 bits are faster and need a GPU")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
 }
 
 headway::Translator ModelOptions::open() const {
   use_threads(threads);
   const headway::Device place = headway::Device::parse(device);
-  return headway::Translator(model.empty() ? default_model() : fs::path(model), place);
+  if (place.is_cpu() && dtype != "float32") throw UsageError("--dtype is " + dtype + ", expected float32 on the CPU");
+  const headway::DType numbers = dtype == "float32"    ? headway::DType::float32
+                                 : dtype == "bfloat16" ? headway::DType::bfloat16
+                                                       : headway::DType::float16;
+  return headway::Translator(model.empty() ? default_model() : fs::path(model), place, numbers);
 }
 
 void TranslationOptions::add_to(CLI::App& command) {

@@ -15,14 +15,15 @@ namespace cli {
 // program or in the working directory. Throws, naming the places, where there is none.
 std::filesystem::path default_model();
 
-// --model, --threads and --device.
+// --model, --threads, --device and --dtype.
 struct ModelOptions {
   std::string model = {};
   int threads = 0;
   std::string device = "cpu";
+  std::string dtype = "float32";
 
   void add_to(CLI::App& command);
-  // --device too, for commands that compute with the model.
+  // --device and --dtype too, for commands that compute with the model.
   void add_with_device_to(CLI::App& command);
   // The model, where it shall be; the number of threads is set on the way.
   headway::Translator open() const;

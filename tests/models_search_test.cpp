@@ -256,6 +256,19 @@ TEST(SearchOnADevice, LetsRowsOfALargeBatchGo) {
   expect_device_finds_the_same(sources, {.beam = 2, .batch_size = 300});
 }
 
+TEST(SearchOnADevice, TakesNumbersOf16Bits) {
+  TranslationModel model = make(1);
+  model.to(headway::DType::bfloat16);
+  EXPECT_EQ(message_of([&] { headway::search(model, some_sources()); }),
+            "search: the model is of bfloat16 on the CPU, expected float32");
+  if (headway::cuda_device_count() == 0) GTEST_SKIP() << headway::describe_cuda();
+  model.to(headway::Device::cuda());
+  for (const std::int64_t beam : {1, 2}) {
+    const auto found = headway::search(model, some_sources(), {.beam = beam, .max_length = 6});
+    for (const std::vector<Hypothesis>& best : found) EXPECT_LT(best.front().score, 0.0);
+  }
+}
+
 TEST(SearchOnADevice, TellsEveryToken) {
   if (headway::cuda_device_count() == 0) GTEST_SKIP() << headway::describe_cuda();
   const TranslationModel model = make(1);

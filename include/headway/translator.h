@@ -60,7 +60,9 @@ class StepDecoder;
 // model that is not from a directory must be in evaluation for that.
 class HEADWAY_API Translator {
  public:
-  explicit Translator(const std::filesystem::path& directory, Device device = Device::cpu());
+  // On a GPU it may compute with numbers of 16 bits, which is faster; on the CPU it computes in float32.
+  explicit Translator(const std::filesystem::path& directory, Device device = Device::cpu(),
+                      DType dtype = DType::float32);
   Translator(TranslationModel model, TranslationTokenizer tokenizer);
 
   // Translates each text, in order. An empty or blank text gives an empty translation. Lines of a text are translated

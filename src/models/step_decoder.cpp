@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "core/check.h"
 #include "headway/attention.h"
 #include "headway/autograd.h"
 #include "headway/ops.h"
@@ -64,12 +65,15 @@ StepLayer make_layer(const LayerReader& reader, std::int64_t d_model) {
 StepDecoder::StepDecoder(const TranslationModel& model) : model_(model) {
   const NoGradGuard guard;
   const StateDict state = model.state_dict();
+  const Tensor weight = state.at("shared.weight");
+  check(weight.dtype() == DType::float32 || !weight.device().is_cpu(), "search: the model is of ", weight.dtype(),
+        " on the CPU, expected float32");
   for (const auto& [name, tensor] : state) versions_.emplace_back(tensor, tensor.version());
   const TranslationModelOptions& options = model.options();
   for (std::int64_t i = 0; i < options.decoder_layers; ++i) {
     layers_.push_back(make_layer(LayerReader(state, count(i)), options.d_model));
   }
-  embedding_ = state.at("shared.weight").detach().contiguous();
+  embedding_ = weight.detach().contiguous();
   output_ = StepProduct(embedding_, state.at("final_logits_bias").detach().reshape({options.vocab_size}));
   positions_ = sinusoidal_positions(options.max_position_embeddings, options.d_model, Sinusoid::halves)
                    .to(embedding_.dtype())
