@@ -249,7 +249,7 @@ TEST(SearchOnADevice, FindsWhatTheCpuFinds) {
 TEST(SearchOnADevice, LetsRowsOfALargeBatchGo) {
   if (headway::cuda_device_count() == 0) GTEST_SKIP() << headway::describe_cuda();
   std::vector<Source> sources;
-  for (int i = 0; i < 90; ++i) {
+  for (int i = 0; i < 40; ++i) {
     for (const Source& source : some_sources()) sources.push_back(source);
   }
   expect_device_finds_the_same(sources, {.batch_size = 512});
