@@ -80,7 +80,7 @@ int Attend::run() {
   const headway::Translator translator = model.open();
   if (!translation.to.empty()) translation.to = translator.language_code(translation.to);
   if (target) target = unguarded(*target);
-  const headway::AttentionRecord record = headway::attend(translator, *text, translation.translate_options(), target);
+  const headway::AttentionRecord record = headway::attend(translator, *text, translation.options_for(model), target);
   choose(record);
 
   const bool standard_output_taken = html == "-" || svg == "-" || json == "-";

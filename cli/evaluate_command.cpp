@@ -71,7 +71,7 @@ std::string json_of(const Evaluation& evaluation) {
 }
 
 Texts Evaluate::translate(const headway::Translator& translator, const Texts& texts, const std::string& to) const {
-  headway::TranslateOptions options = translation.translate_options();
+  headway::TranslateOptions options = translation.options_for(model);
   options.to = to;
   Texts translations;
   for (const headway::Translation& result : translator.translate(texts, options)) {

@@ -102,9 +102,8 @@ void TranslationOptions::add_to(CLI::App& command) {
       ->type_name("N")
       ->capture_default_str()
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{256}).description(""));
-  command.add_option("--batch", batch, "Sentences to translate at once")
+  command.add_option("--batch", batch, "Sentences to translate at once; default: 32, on a GPU 256")
       ->type_name("N")
-      ->capture_default_str()
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{65536}).description(""));
   command
       .add_option("--length-penalty", length_penalty,
@@ -120,11 +119,12 @@ void TranslationOptions::add_to(CLI::App& command) {
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20).description(""));
 }
 
-headway::TranslateOptions TranslationOptions::translate_options() const {
+headway::TranslateOptions TranslationOptions::options_for(const ModelOptions& model) const {
+  constexpr std::int64_t kOnCpu = 32, kOnGpu = 256;
   headway::TranslateOptions options;
   options.to = to;
   options.search.beam = beam;
-  options.search.batch_size = batch;
+  options.search.batch_size = batch > 0 ? batch : model.device == "cpu" ? kOnCpu : kOnGpu;
   options.search.length_penalty = length_penalty;
   options.search.max_length = max_length;
   return options;

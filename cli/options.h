@@ -33,12 +33,12 @@ struct ModelOptions {
 struct TranslationOptions {
   std::string to = {};
   std::int64_t beam = 4;
-  std::int64_t batch = 32;
+  std::int64_t batch = 0;  // 0: as many as suit the device
   double length_penalty = 1.0;
   std::int64_t max_length = 0;
 
   void add_to(CLI::App& command);
-  headway::TranslateOptions translate_options() const;
+  headway::TranslateOptions options_for(const ModelOptions& model) const;
 };
 
 // Adds a list of texts that follows the options.
