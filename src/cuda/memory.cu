@@ -126,7 +126,7 @@ const DeviceProperties& device_properties() { return gpu_of(current_device()).pr
 
 void* allocate(std::size_t bytes) {
   if (bytes == 0) return nullptr;
-  if (GraphMemory* graph = recorded_memory()) return graph->take(bytes);
+  if (void* recorded = allocate_while_recording(bytes)) return recorded;
   const int device = current_device();
   gpu_of(device);  // sets the pool up, also where the stream is the caller's
   const cudaStream_t stream = stream_of(device);
@@ -148,12 +148,10 @@ void* allocate(std::size_t bytes) {
 }
 
 void release(void* memory) noexcept {
-  if (memory == nullptr) return;
+  if (memory == nullptr || release_while_recording(memory)) return;
   try {
-    GraphMemory* const graph = recorded_memory();
-    if (graph != nullptr && graph->give_back(memory)) return;
     // Where the process is ending CUDA may be gone already, and all memory with it.
-    if (cudaFreeAsync(memory, graph != nullptr ? graph->stream() : current_stream()) != cudaSuccess) cudaGetLastError();
+    if (cudaFreeAsync(memory, current_stream()) != cudaSuccess) cudaGetLastError();
   } catch (...) {
   }
 }

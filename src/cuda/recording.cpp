@@ -1,6 +1,7 @@
 #include "cuda/recording.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "cuda/launch.h"
 #include "cuda/memory.h"
@@ -108,21 +109,37 @@ void* GraphMemory::take(std::size_t bytes) {
   return block;
 }
 
-bool GraphMemory::give_back(void* memory) {
+void GraphMemory::give_back(void* memory) {
   const auto found = taken_.find(memory);
-  if (found == taken_.end()) return false;
+  if (found == taken_.end()) {
+    others_.push_back(memory);
+    return;
+  }
   free_.emplace(found->second, memory);
   taken_.erase(found);
-  return true;
+}
+
+void GraphMemory::release_others() {
+  for (void* memory : std::exchange(others_, {})) release(memory);
 }
 
 GraphMemory::~GraphMemory() {
+  release_others();
   // A block that is still out has a user: its slab stays.
   if (is_in_use()) return;
   for (void* slab : slabs_) release(slab);
 }
 
-GraphMemory* recorded_memory() { return recording; }
+void* allocate_while_recording(std::size_t bytes) { return recording ? recording->take(bytes) : nullptr; }
+
+bool release_while_recording(void* memory) noexcept {
+  if (recording == nullptr) return false;
+  try {
+    recording->give_back(memory);
+  } catch (...) {  // no memory for a note about it: it stays with the graph
+  }
+  return true;
+}
 
 void refuse_while_recording(const char* what) {
   check(recording == nullptr, "cuda: ", what, " while work is recorded, which cannot be part of a graph");
@@ -135,6 +152,7 @@ std::unique_ptr<RecordedWork> record(const std::function<void()>& work) {
   work();
   cudaGraph_t graph = capture.finish();
   check_cuda(capture.error(), "cudaStreamEndCapture");
+  memory->release_others();
   if (memory->is_in_use()) {
     cudaGraphDestroy(graph);
     fail("cuda: a tensor that was made while work was recorded outlives it, expected results in tensors made before");

@@ -25,11 +25,12 @@ class GraphMemory {
   GraphMemory& operator=(const GraphMemory&) = delete;
 
   void* take(std::size_t bytes);
-  // False where the memory is not of this graph.
-  bool give_back(void* memory);
+  // Memory that is not of this graph waits until it has been recorded.
+  void give_back(void* memory);
+  // Releases what waits for it. Not while this thread records.
+  void release_others();
   // True while blocks are out.
   bool is_in_use() const { return !taken_.empty(); }
-  cudaStream_t stream() const { return stream_; }
 
  private:
   cudaStream_t stream_;
@@ -38,10 +39,13 @@ class GraphMemory {
   std::size_t left_ = 0;
   std::multimap<std::size_t, void*> free_;  // by size
   std::map<void*, std::size_t> taken_;
+  std::vector<void*> others_;
 };
 
-// The memory of the graph that this thread records; null: it records none.
-GraphMemory* recorded_memory();
+// Memory of the graph that this thread records; null: it records none.
+void* allocate_while_recording(std::size_t bytes);
+// Takes the memory where this thread records; false: it does not.
+bool release_while_recording(void* memory) noexcept;
 
 // Throws while this thread records: `what` cannot be part of a graph.
 void refuse_while_recording(const char* what);

@@ -7,7 +7,7 @@
 
 namespace headway::inline v0::internal {
 
-// Writing files wants weights on the CPU.
+// Searching for translations and writing files want weights on the CPU.
 class CpuTwin {
  public:
   // A model on the CPU with the weights that `model` has now: itself where it is there, else a copy, which the next
