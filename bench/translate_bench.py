@@ -86,8 +86,8 @@ def read_sources(model, sentences, language, count):
 class Headway:
     name = "Headway"
 
-    def __init__(self, arguments, directory):
-        command = [str(arguments.program), str(directory), str(arguments.threads)]
+    def __init__(self, arguments, directory, device="cpu"):
+        command = [str(arguments.program), str(directory), str(arguments.threads), device]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.arguments = arguments
 

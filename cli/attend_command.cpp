@@ -77,10 +77,10 @@ int Attend::run() {
     }
     text = lines[0];
   }
-  const headway::Translator translator(model.prepare());
+  const headway::Translator translator = model.open();
   if (!translation.to.empty()) translation.to = translator.language_code(translation.to);
   if (target) target = unguarded(*target);
-  const headway::AttentionRecord record = headway::attend(translator, *text, translation.translate_options(), target);
+  const headway::AttentionRecord record = headway::attend(translator, *text, translation.options_for(model), target);
   choose(record);
 
   const bool standard_output_taken = html == "-" || svg == "-" || json == "-";
@@ -126,7 +126,7 @@ void add_attend(Program& program) {
        "  headway attend --html attention.html \"Good morning!\"     (a page with every head)\n"
        "  headway attend --target \"Guten Morgen!\" \"Good morning!\"   (of this translation)"});
   const auto options = std::make_shared<Attend>();
-  options->model.add_to(command);
+  options->model.add_with_device_to(command);
   options->translation.add_to(command);
   command.add_option("--target", options->target, "Look at this translation instead of the model's own")
       ->type_name("TEXT");

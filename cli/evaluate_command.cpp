@@ -71,7 +71,7 @@ std::string json_of(const Evaluation& evaluation) {
 }
 
 Texts Evaluate::translate(const headway::Translator& translator, const Texts& texts, const std::string& to) const {
-  headway::TranslateOptions options = translation.translate_options();
+  headway::TranslateOptions options = translation.options_for(model);
   options.to = to;
   Texts translations;
   for (const headway::Translation& result : translator.translate(texts, options)) {
@@ -88,7 +88,7 @@ std::vector<Evaluation> Evaluate::of_data() {
   const std::vector<headway::TextPair>& chosen = part == "test" ? parts.test : parts.validation;
   if (chosen.empty()) throw headway::Error(pairs.data + ": its " + part + " part has no pairs");
 
-  const headway::Translator translator(model.prepare());
+  const headway::Translator translator = model.open();
   const std::string target = translator.language_code(target_language);
   const std::string source = translator.language_code(source_language);
   const std::string to = translation.to.empty() ? "" : translator.language_code(translation.to);
@@ -129,7 +129,7 @@ std::vector<Evaluation> Evaluate::evaluations() {
                          ", expected as many");
   }
   if (of_sources) {
-    const headway::Translator translator(model.prepare());
+    const headway::Translator translator = model.open();
     const std::string to = translation.to.empty() ? "" : translator.language_code(translation.to);
     evaluation.hypotheses = translate(translator, evaluation.hypotheses, to);
   }
@@ -189,7 +189,7 @@ void add_evaluate(Program& program) {
       ->type_name("LANGUAGE")
       ->capture_default_str();
   options->pairs.add_cleaning_to(command);
-  options->model.add_to(command);
+  options->model.add_with_device_to(command);
   options->translation.add_to(command);
   add_file_option(command, "--output", options->output, "Write the translations here, one a line");
   command.add_flag("--json", options->json, "Write a JSON list, an object for each direction");

@@ -75,9 +75,24 @@ void ModelOptions::add_to(CLI::App& command) {
   add_threads_option(command, threads);
 }
 
-fs::path ModelOptions::prepare() const {
+void ModelOptions::add_with_device_to(CLI::App& command) {
+  add_to(command);
+  command.add_option("--device", device, "Where to compute: cpu, or a GPU as cuda or cuda:N")
+      ->type_name("NAME")
+      ->capture_default_str();
+  command.add_option("--dtype", dtype, "Numbers to compute with; those of 16 bits are faster and need a GPU")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
+}
+
+headway::Translator ModelOptions::open() const {
   use_threads(threads);
-  return model.empty() ? default_model() : fs::path(model);
+  const headway::Device place = headway::Device::parse(device);
+  if (place.is_cpu() && dtype != "float32") throw UsageError("--dtype is " + dtype + ", expected float32 on the CPU");
+  const headway::DType numbers = dtype == "float32"    ? headway::DType::float32
+                                 : dtype == "bfloat16" ? headway::DType::bfloat16
+                                                       : headway::DType::float16;
+  return headway::Translator(model.empty() ? default_model() : fs::path(model), place, numbers);
 }
 
 void TranslationOptions::add_to(CLI::App& command) {
@@ -87,9 +102,8 @@ void TranslationOptions::add_to(CLI::App& command) {
       ->type_name("N")
       ->capture_default_str()
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{256}).description(""));
-  command.add_option("--batch", batch, "Sentences to translate at once")
+  command.add_option("--batch", batch, "Sentences to translate at once; default: 32, on a GPU 256")
       ->type_name("N")
-      ->capture_default_str()
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{65536}).description(""));
   command
       .add_option("--length-penalty", length_penalty,
@@ -105,11 +119,12 @@ void TranslationOptions::add_to(CLI::App& command) {
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20).description(""));
 }
 
-headway::TranslateOptions TranslationOptions::translate_options() const {
+headway::TranslateOptions TranslationOptions::options_for(const ModelOptions& model) const {
+  constexpr std::int64_t kOnCpu = 32, kOnGpu = 256;
   headway::TranslateOptions options;
   options.to = to;
   options.search.beam = beam;
-  options.search.batch_size = batch;
+  options.search.batch_size = batch > 0 ? batch : model.device == "cpu" ? kOnCpu : kOnGpu;
   options.search.length_penalty = length_penalty;
   options.search.max_length = max_length;
   return options;

@@ -15,26 +15,30 @@ namespace cli {
 // program or in the working directory. Throws, naming the places, where there is none.
 std::filesystem::path default_model();
 
-// --model and --threads.
+// --model, --threads, --device and --dtype.
 struct ModelOptions {
   std::string model = {};
   int threads = 0;
+  std::string device = "cpu";
+  std::string dtype = "float32";
 
   void add_to(CLI::App& command);
-  // The directory of the model; the number of threads is set on the way.
-  std::filesystem::path prepare() const;
+  // --device and --dtype too, for commands that compute with the model.
+  void add_with_device_to(CLI::App& command);
+  // The model, where it shall be; the number of threads is set on the way.
+  headway::Translator open() const;
 };
 
 // --to and how to search for a translation.
 struct TranslationOptions {
   std::string to = {};
   std::int64_t beam = 4;
-  std::int64_t batch = 32;
+  std::int64_t batch = 0;  // 0: as many as suit the device
   double length_penalty = 1.0;
   std::int64_t max_length = 0;
 
   void add_to(CLI::App& command);
-  headway::TranslateOptions translate_options() const;
+  headway::TranslateOptions options_for(const ModelOptions& model) const;
 };
 
 // Adds a list of texts that follows the options.

@@ -75,11 +75,15 @@ int Train::run() const {
   headway::TranslationTrainingConfig settings;
   if (!config.empty()) settings = headway::TranslationTrainingConfig::load(config);
   for (const auto& [field, value] : fields) settings.set(field, value);
-  settings.check();
   if (print_config) {
+    // A config may be written where there is no GPU for it.
+    headway::TranslationTrainingConfig elsewhere = settings;
+    if (headway::Device::is_name(settings.device)) elsewhere.device = "cpu";
+    elsewhere.check();
     std::cout << settings.to_json();
     return kDone;
   }
+  settings.check();
   use_threads(threads);
   std::signal(SIGINT, want_stop);
   std::signal(SIGTERM, want_stop);

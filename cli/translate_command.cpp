@@ -57,7 +57,7 @@ void Translate::print(const std::string& source, const headway::Translation& tra
 }
 
 void Translate::translate(const headway::Translator& translator, const std::vector<std::string>& batch) {
-  headway::TranslateOptions options = translation.translate_options();
+  headway::TranslateOptions options = translation.options_for(model);
   options.search.num_best = num_best;
   const std::vector<headway::Translation> translations = translator.translate(batch, options);
   for (std::size_t n = 0; n < batch.size(); ++n) {
@@ -70,7 +70,7 @@ void Translate::translate(const headway::Translator& translator, const std::vect
 
 // Shows a translation while it grows. Text that ends in the middle of a character waits for its end.
 void Translate::stream(const headway::Translator& translator, const std::string& text) {
-  headway::TranslateOptions options = translation.translate_options();
+  headway::TranslateOptions options = translation.options_for(model);
   std::string shown;
   const auto show = [&shown](const std::string& so_far) {
     if (!so_far.starts_with(shown) || so_far.ends_with("\xEF\xBF\xBD")) return;
@@ -94,7 +94,7 @@ int Translate::run() {
     throw UsageError("--n-best is " + std::to_string(num_best) + ", expected at most --beam, which is " +
                      std::to_string(translation.beam));
   }
-  const headway::Translator translator(model.prepare());
+  const headway::Translator translator = model.open();
   if (!translation.to.empty()) translation.to = translator.language_code(translation.to);
   const bool streaming = translation.beam == 1 && !json && is_terminal(STDOUT_FILENO);
   const auto answer = [&](const std::vector<std::string>& batch) {
@@ -110,7 +110,7 @@ int Translate::run() {
   }
   if (is_terminal(STDIN_FILENO)) std::cerr << "headway translate: a text a line, Ctrl-D ends" << std::endl;
   // Several batches at a time, so that sentences of like length come together.
-  const auto most = static_cast<std::size_t>(translation.batch * 16);
+  const auto most = static_cast<std::size_t>(translation.options_for(model).search.batch_size * 16);
   InputTexts input;
   for (auto batch = input.next(most); !batch.empty(); batch = input.next(most)) answer(batch);
   return kDone;
@@ -124,10 +124,11 @@ void add_translate(Program& program) {
                            "  headway translate \"The animal didn't cross the street because it was too tired.\"\n"
                            "  headway translate --to en \"Guten Morgen!\" \"Wie geht es dir?\"\n"
                            "  headway translate --beam 1 --threads 2 < english.txt > german.txt\n"
+                           "  headway translate --device cuda < english.txt > german.txt\n"
                            "  headway translate --n-best 3 \"Good night.\"      (number, score and text, by tabs)\n"
                            "  headway translate --json \"Good night.\"          (an object a line)"});
   const auto options = std::make_shared<Translate>();
-  options->model.add_to(command);
+  options->model.add_with_device_to(command);
   options->translation.add_to(command);
   command.add_option("--n-best", options->num_best, "Translations to show for each text, the best first")
       ->type_name("N")

@@ -1,9 +1,8 @@
 // Devices: their names, what is told where there is none, and tensors that move between them.
-#include "headway/device.h"
-
 #include <gtest/gtest.h>
 
 #include "headway/autograd.h"
+#include "headway/device.h"
 #include "headway/ops.h"
 #include "support/message_of.h"
 
@@ -25,6 +24,11 @@ TEST(Device, NamesAreRead) {
   }
 }
 
+TEST(Device, NamesNeedNoDevice) {
+  for (const char* good : {"cpu", "cuda", "cuda:0", "cuda:77"}) EXPECT_TRUE(Device::is_name(good)) << good;
+  for (const char* bad : {"", "gpu", "cuda:", "cuda:-1", "CPU", "cpu:0"}) EXPECT_FALSE(Device::is_name(bad)) << bad;
+}
+
 TEST(Device, AbsenceIsTold) {
   if (!no_device()) GTEST_SKIP() << "there is a device";
   EXPECT_NE(message_of([] { Device::cuda(); }).find("cuda: "), std::string::npos);
@@ -35,8 +39,8 @@ TEST(Device, AbsenceIsTold) {
 TEST(Device, ThereIsNoOneAfterTheLast) {
   if (no_device()) GTEST_SKIP() << headway::describe_cuda();
   const int count = headway::cuda_device_count();
-  EXPECT_EQ(message_of([&] { Device::cuda(count); }), "cuda: there is no device " + std::to_string(count) +
-                                                          ", expected 0 to " + std::to_string(count - 1));
+  EXPECT_EQ(message_of([&] { Device::cuda(count); }),
+            "cuda: there is no device " + std::to_string(count) + ", expected 0 to " + std::to_string(count - 1));
 }
 
 TEST(Device, TensorsMoveWithTheirGradients) {
@@ -59,6 +63,46 @@ TEST(Device, HostAccessIsRefused) {
   EXPECT_EQ(there.at({1}), 3.0);
   EXPECT_NE(message_of([&] { there.data<float>(); }).find("is float32[2] on cuda"), std::string::npos);
   EXPECT_EQ(message_of([&] { add(there, Tensor::zeros({2})); }), "add: a is on cuda and b on cpu, expected one device");
+}
+
+// Adds x to the total and doubles x, on a device.
+void expect_replays(Device device) {
+  const headway::NoGradGuard guard;
+  Tensor x = Tensor::full({3}, 1.0, DType::float32, device), total = Tensor::zeros({3}, DType::float32, device);
+  const auto work = [&] {
+    total.copy_from(add(total, x));
+    x.copy_from(add(x, x));
+  };
+  work();
+  const headway::DeviceGraph graph(device, work);
+  EXPECT_EQ(total.to_vector(), std::vector<double>(3, 1.0));  // recorded, and not done
+  graph.replay();
+  const headway::DeviceGraph shared = graph;
+  shared.replay();
+  EXPECT_EQ(total.to_vector(), std::vector<double>(3, 7.0));
+  x.fill(10.0);
+  graph.replay();
+  EXPECT_EQ(total.to_vector(), std::vector<double>(3, 17.0));
+}
+
+TEST(DeviceGraph, TheCpuCallsTheWorkAgain) { expect_replays(Device::cpu()); }
+
+TEST(DeviceGraph, ReplaysOnTheSameTensors) {
+  if (no_device()) GTEST_SKIP() << headway::describe_cuda();
+  expect_replays(Device::cuda());
+}
+
+TEST(DeviceGraph, WhatCannotBeRecordedIsTold) {
+  EXPECT_EQ(message_of([] { headway::DeviceGraph().replay(); }),
+            "DeviceGraph: replay() is called on a graph without work");
+  EXPECT_EQ(message_of([] { headway::DeviceGraph(Device::cpu(), nullptr); }),
+            "DeviceGraph: work is not given, expected a function");
+  if (no_device()) return;
+  const Tensor x = Tensor::zeros({2}, DType::float32, Device::cuda());
+  const auto copies = [&] { x.to(Device::cpu()); };
+  EXPECT_NE(message_of([&] { headway::DeviceGraph(Device::cuda(), copies).replay(); }).find("to the host"),
+            std::string::npos);
+  EXPECT_EQ(add(x, x).to_vector(), std::vector<double>(2, 0.0));  // the device goes on
 }
 
 }  // namespace

@@ -217,6 +217,68 @@ TEST(Search, NamesWhatIsWrong) {
   EXPECT_EQ(complaint({{1, 0}}, {.beam = 2}), "search: the model gives logits that are no numbers");
 }
 
+// Searches with the same weights on the CPU and on a device.
+void expect_device_finds_the_same(const std::vector<Source>& sources, const SearchOptions& options) {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    const TranslationModel here = make(seed), there = make(seed);
+    there.to(headway::Device::cuda());
+    const auto expected = headway::search(here, sources, options), found = headway::search(there, sources, options);
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      ASSERT_EQ(found[i].size(), expected[i].size());
+      for (std::size_t n = 0; n < found[i].size(); ++n) {
+        EXPECT_EQ(found[i][n].tokens, expected[i][n].tokens) << "seed " << seed << ", source " << i << ", " << n;
+        EXPECT_NEAR(found[i][n].score, expected[i][n].score, 1e-4);
+        EXPECT_EQ(found[i][n].complete, expected[i][n].complete);
+      }
+    }
+  }
+}
+
+TEST(SearchOnADevice, FindsWhatTheCpuFinds) {
+  if (headway::cuda_device_count() == 0) GTEST_SKIP() << headway::describe_cuda();
+  for (const std::int64_t beam : {1, 2, 3, 4}) {
+    for (const std::int64_t batch : {1, 4, 64}) {
+      SCOPED_TRACE("beam " + std::to_string(beam) + ", batches of " + std::to_string(batch));
+      expect_device_finds_the_same(some_sources(), {.beam = beam, .num_best = beam, .batch_size = batch});
+    }
+  }
+  expect_device_finds_the_same(some_sources(), {.beam = 3, .length_penalty = 0.5, .max_length = 7});
+  expect_device_finds_the_same(some_sources(), {.max_length = 1});
+}
+
+TEST(SearchOnADevice, LetsRowsOfALargeBatchGo) {
+  if (headway::cuda_device_count() == 0) GTEST_SKIP() << headway::describe_cuda();
+  std::vector<Source> sources;
+  for (int i = 0; i < 40; ++i) {
+    for (const Source& source : some_sources()) sources.push_back(source);
+  }
+  expect_device_finds_the_same(sources, {.batch_size = 512});
+  expect_device_finds_the_same(sources, {.beam = 2, .batch_size = 300});
+}
+
+TEST(SearchOnADevice, TakesNumbersOf16Bits) {
+  TranslationModel model = make(1);
+  model.to(headway::DType::bfloat16);
+  EXPECT_EQ(message_of([&] { headway::search(model, some_sources()); }),
+            "search: the model is of bfloat16 on the CPU, expected float32");
+  if (headway::cuda_device_count() == 0) GTEST_SKIP() << headway::describe_cuda();
+  model.to(headway::Device::cuda());
+  for (const std::int64_t beam : {1, 2}) {
+    const auto found = headway::search(model, some_sources(), {.beam = beam, .max_length = 6});
+    for (const std::vector<Hypothesis>& best : found) EXPECT_LT(best.front().score, 0.0);
+  }
+}
+
+TEST(SearchOnADevice, TellsEveryToken) {
+  if (headway::cuda_device_count() == 0) GTEST_SKIP() << headway::describe_cuda();
+  const TranslationModel model = make(1);
+  model.to(headway::Device::cuda());
+  Source told;
+  const auto found = headway::search(model, {{5, 6, 7, 0}},
+                                     {.on_token = [&](std::int64_t id, const std::string&) { told.push_back(id); }});
+  EXPECT_EQ(told, found.front().front().tokens);
+}
+
 TEST(SearchScores, FindsTheBestOfMany) {
   const std::int64_t count = 1003;
   const Tensor values = Tensor::randn({3, count}, 12);

@@ -1,6 +1,8 @@
 // Where a tensor's memory lives, and who computes with it.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 
 #include "headway/export.h"
@@ -18,6 +20,8 @@ struct HEADWAY_API Device {
   static Device cuda(int index = 0);
   // "cpu", "cuda" or "cuda:1".
   static Device parse(const std::string& name);
+  // Whether it is such a name; the GPU need not be there.
+  static bool is_name(const std::string& name);
 
   constexpr bool is_cpu() const { return kind == Kind::cpu; }
   std::string name() const;
@@ -43,6 +47,29 @@ class HEADWAY_API CudaStreamGuard {
  private:
   Device device_;
   void* previous_;
+};
+
+namespace internal {
+class RecordedWork;
+}
+
+// Work that is recorded once and then done as often as wanted, on the same tensors: on a GPU a CUDA graph, which costs
+// the host one call instead of one for each kernel. A shared handle.
+class HEADWAY_API DeviceGraph {
+ public:
+  DeviceGraph() = default;  // no work
+  // Calls work() to record what it gives to the device; none of it is done before replay(). Results have to go into
+  // tensors that were there before, and are read by whoever calls replay(): no tensor made by work() may outlive it,
+  // and it may neither copy from or to the CPU nor wait. What it does once, as choosing a kernel, is best done before
+  // by a call of work() itself. On the CPU, replay() calls work() again.
+  DeviceGraph(Device device, std::function<void()> work);
+
+  bool defined() const { return work_ != nullptr; }
+  // Gives the work to the device once more, after all that this thread gave to it before.
+  void replay() const;
+
+ private:
+  std::shared_ptr<internal::RecordedWork> work_;
 };
 
 }  // namespace v0

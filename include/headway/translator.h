@@ -33,7 +33,7 @@ struct Hypothesis {
   bool complete = false;             // </s> came before max_length
 };
 
-// Hypotheses for each source (ids with </s>), the best first.
+// Hypotheses for each source (ids with </s>), the best first. They are searched for where the model is.
 HEADWAY_API std::vector<std::vector<Hypothesis>> search(const TranslationModel& model,
                                                         const std::vector<std::vector<std::int64_t>>& sources,
                                                         const SearchOptions& options = {});
@@ -56,11 +56,13 @@ namespace internal {
 class StepDecoder;
 }
 
-// A model directory, ready to translate. Members may be called from several threads at once; a model that is not from
-// a directory must be in evaluation for that.
+// A model directory, ready to translate on the CPU or a GPU. Members may be called from several threads at once; a
+// model that is not from a directory must be in evaluation for that.
 class HEADWAY_API Translator {
  public:
-  explicit Translator(const std::filesystem::path& directory);
+  // On a GPU it may compute with numbers of 16 bits, which is faster; on the CPU it computes in float32.
+  explicit Translator(const std::filesystem::path& directory, Device device = Device::cpu(),
+                      DType dtype = DType::float32);
   Translator(TranslationModel model, TranslationTokenizer tokenizer);
 
   // Translates each text, in order. An empty or blank text gives an empty translation. Lines of a text are translated

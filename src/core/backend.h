@@ -3,11 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "core/attention_problem.h"
+#include "core/decoding_tasks.h"
 #include "core/matmul_problem.h"
 #include "core/optimizer_tasks.h"
 #include "core/pointwise_tasks.h"
@@ -73,6 +76,22 @@ class Backend {
   // float32 or float64 sums.
   virtual void attention_backward(const AttentionProblem& problem, const AttentionBackwardInputs& inputs,
                                   AttentionGradients& gradients) = 0;
+
+  // ---- decoding: indices and positions are read where they are ----
+  virtual void embed_step(const EmbedStep& task) = 0;
+  // False where there is no kernel for it better than matmul(), and nothing was done.
+  virtual bool linear_step(const LinearStep& task) = 0;
+  virtual void cache_attention(const CacheAttention& task) = 0;
+  virtual void top_tokens(const TopTask& task) = 0;
+  virtual void take_best(const TakeBest& task) = 0;
+  virtual void gather_rows(const GatherRows& task) = 0;
+};
+
+// Work that a device does again and again.
+class RecordedWork {
+ public:
+  virtual ~RecordedWork() = default;
+  virtual void replay() = 0;
 };
 
 // x (outer, middle, inner), dense -> target (outer, inner): the sum over the middle, of one floating dtype.
@@ -105,6 +124,9 @@ class DeviceBackend : public Backend {
   // Where this thread's work goes from now on: a cudaStream_t; null: a stream of Headway's own.
   virtual void set_stream(void* stream) = 0;
   virtual void* stream() = 0;
+  // Calls work() and keeps what it gives to the device, which does none of it before a replay. Memory that work() takes
+  // it must give back; it may not copy from or to the host, nor wait.
+  virtual std::unique_ptr<RecordedWork> record(const std::function<void()>& work) = 0;
   // "NVIDIA H200, 139.8 GiB, compute capability 9.0"
   virtual std::string description() = 0;
 };

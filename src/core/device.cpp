@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "core/backend.h"
@@ -77,6 +78,29 @@ const CudaLibrary& cuda_library() {
   return *library;
 }
 
+// N of "cuda:N", 0 of "cuda".
+std::optional<int> cuda_index(const std::string& name) {
+  const std::string prefix = "cuda";
+  if (!name.starts_with(prefix)) return {};
+  if (name.size() == prefix.size()) return 0;
+  int index = 0;
+  const char* begin = name.data() + prefix.size() + 1;
+  const char* end = name.data() + name.size();
+  const auto [rest, error] = std::from_chars(begin, end, index);
+  if (name[prefix.size()] != ':' || begin >= end || error != std::errc() || rest != end || index < 0) return {};
+  return index;
+}
+
+// The CPU's work is a function that is called again.
+class CalledWork final : public RecordedWork {
+ public:
+  explicit CalledWork(std::function<void()> work) : work_(std::move(work)) {}
+  void replay() override { work_(); }
+
+ private:
+  std::function<void()> work_;
+};
+
 }  // namespace
 
 DeviceBackend& device_backend(Device device) {
@@ -94,18 +118,12 @@ Device Device::cuda(int index) {
 
 Device Device::parse(const std::string& name) {
   if (name == "cpu") return cpu();
-  const std::string prefix = "cuda";
-  int index = 0;
-  bool good = name.starts_with(prefix);
-  if (good && name.size() > prefix.size()) {
-    const char* begin = name.data() + prefix.size() + 1;
-    const char* end = name.data() + name.size();
-    const auto [rest, error] = std::from_chars(begin, end, index);
-    good = name[prefix.size()] == ':' && begin < end && error == std::errc() && rest == end && index >= 0;
-  }
-  internal::check(good, "device: \"", name, "\" is not known, expected cpu, cuda or cuda:N");
-  return cuda(index);
+  const std::optional<int> index = internal::cuda_index(name);
+  internal::check(index.has_value(), "device: \"", name, "\" is not known, expected cpu, cuda or cuda:N");
+  return cuda(*index);
 }
+
+bool Device::is_name(const std::string& name) { return name == "cpu" || internal::cuda_index(name).has_value(); }
 
 std::string Device::name() const {
   if (is_cpu()) return "cpu";
@@ -136,5 +154,19 @@ CudaStreamGuard::CudaStreamGuard(Device device, void* stream) : device_(device) 
 }
 
 CudaStreamGuard::~CudaStreamGuard() { internal::device_backend(device_).set_stream(previous_); }
+
+DeviceGraph::DeviceGraph(Device device, std::function<void()> work) {
+  internal::check(work != nullptr, "DeviceGraph: work is not given, expected a function");
+  if (device.is_cpu()) {
+    work_ = std::make_shared<internal::CalledWork>(std::move(work));
+  } else {
+    work_ = internal::device_backend(device).record(work);
+  }
+}
+
+void DeviceGraph::replay() const {
+  internal::check(defined(), "DeviceGraph: replay() is called on a graph without work");
+  work_->replay();
+}
 
 }  // namespace headway::inline v0

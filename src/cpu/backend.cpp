@@ -1,6 +1,7 @@
 #include "cpu/backend.h"
 
 #include "cpu/attention.h"
+#include "cpu/decoding.h"
 #include "cpu/matmul.h"
 #include "cpu/optimizer.h"
 #include "cpu/pointwise.h"
@@ -58,6 +59,13 @@ class CpuBackend final : public Backend {
                           AttentionGradients& gradients) override {
     cpu::attention_backward(problem, inputs, gradients);
   }
+
+  void embed_step(const EmbedStep& task) override { cpu::embed_step(task); }
+  bool linear_step(const LinearStep&) override { return false; }
+  void cache_attention(const CacheAttention& task) override { cpu::cache_attention(task); }
+  void top_tokens(const TopTask& task) override { cpu::top_tokens(task); }
+  void take_best(const TakeBest& task) override { cpu::take_best(task); }
+  void gather_rows(const GatherRows& task) override { cpu::gather_rows(task); }
 };
 
 }  // namespace

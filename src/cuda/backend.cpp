@@ -7,12 +7,14 @@
 
 #include "core/cuda_library.h"
 #include "cuda/attention.h"
+#include "cuda/decoding.h"
 #include "cuda/launch.h"
 #include "cuda/matmul.h"
 #include "cuda/memory.h"
 #include "cuda/middle_sum.h"
 #include "cuda/optimizer.h"
 #include "cuda/pointwise.h"
+#include "cuda/recording.h"
 #include "cuda/rowwise.h"
 #include "cuda/strided_copy.h"
 
@@ -79,6 +81,13 @@ class CudaBackend final : public DeviceBackend {
     on_gpu().call(cuda::attention_backward, problem, inputs, gradients);
   }
 
+  void embed_step(const EmbedStep& task) override { on_gpu().call(cuda::embed_step, task); }
+  bool linear_step(const LinearStep& task) override { return on_gpu().call(cuda::linear_step, task); }
+  void cache_attention(const CacheAttention& task) override { on_gpu().call(cuda::cache_attention, task); }
+  void top_tokens(const TopTask& task) override { on_gpu().call(cuda::top_tokens, task); }
+  void take_best(const TakeBest& task) override { on_gpu().call(cuda::take_best, task); }
+  void gather_rows(const GatherRows& task) override { on_gpu().call(cuda::gather_rows, task); }
+
   void* allocate(std::size_t bytes) override { return on_gpu().call(cuda::allocate, bytes); }
   void release(void* memory) noexcept override {
     int previous = 0;
@@ -100,6 +109,9 @@ class CudaBackend final : public DeviceBackend {
   void synchronize() override { on_gpu().call(cuda::synchronize); }
   void set_stream(void* stream) override { on_gpu().call(cuda::set_stream, stream); }
   void* stream() override { return on_gpu().call(cuda::stream); }
+  std::unique_ptr<RecordedWork> record(const std::function<void()>& work) override {
+    return on_gpu().call(cuda::record, work);
+  }
 
   std::string description() override {
     const OnGpu here = on_gpu();

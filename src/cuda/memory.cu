@@ -2,8 +2,10 @@
 #include <cstring>
 #include <limits>
 #include <mutex>
+#include <utility>
 
 #include "cuda/memory.h"
+#include "cuda/recording.h"
 
 namespace headway::inline v0::internal::cuda {
 namespace {
@@ -124,6 +126,7 @@ const DeviceProperties& device_properties() { return gpu_of(current_device()).pr
 
 void* allocate(std::size_t bytes) {
   if (bytes == 0) return nullptr;
+  if (void* recorded = allocate_while_recording(bytes)) return recorded;
   const int device = current_device();
   gpu_of(device);  // sets the pool up, also where the stream is the caller's
   const cudaStream_t stream = stream_of(device);
@@ -145,7 +148,7 @@ void* allocate(std::size_t bytes) {
 }
 
 void release(void* memory) noexcept {
-  if (memory == nullptr) return;
+  if (memory == nullptr || release_while_recording(memory)) return;
   try {
     // Where the process is ending CUDA may be gone already, and all memory with it.
     if (cudaFreeAsync(memory, current_stream()) != cudaSuccess) cudaGetLastError();
@@ -160,6 +163,8 @@ void set_zero(void* memory, std::size_t bytes) {
 
 void copy_to_device(void* target, const void* source, std::size_t bytes) {
   constexpr std::size_t kMostStaged = 16 * StagingRing::kSlotBytes;
+  if (bytes == 0) return;
+  refuse_while_recording("memory of the host is copied");
   const int device = current_device();
   const cudaStream_t stream = stream_of(device);
   if (bytes > kMostStaged) {
@@ -175,14 +180,19 @@ void copy_to_device(void* target, const void* source, std::size_t bytes) {
 
 void copy_to_host(void* target, const void* source, std::size_t bytes) {
   if (bytes == 0) return;
+  refuse_while_recording("memory is copied to the host");
   const cudaStream_t stream = current_stream();
   check_cuda(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDeviceToHost, stream), "cudaMemcpyAsync");
   check_cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
 }
 
-void synchronize() { check_cuda(cudaStreamSynchronize(current_stream()), "cudaStreamSynchronize"); }
+void synchronize() {
+  refuse_while_recording("the host waits");
+  check_cuda(cudaStreamSynchronize(current_stream()), "cudaStreamSynchronize");
+}
 
 void set_stream(void* stream) {
+  refuse_while_recording("another stream is chosen");
   const int device = current_device();
   Gpu& gpu = gpu_of(device);
   const auto handle = [&](cudaStream_t chosen) { return chosen != nullptr ? chosen : gpu.own_stream; };
@@ -198,6 +208,8 @@ void set_stream(void* stream) {
   last = {.from = before, .used = is_way_back || before == after ? last.used : false};
   chosen_streams[device] = chosen;
 }
+
+cudaStream_t redirect_stream(cudaStream_t stream) { return std::exchange(chosen_streams[current_device()], stream); }
 
 void* stream() { return chosen_streams[current_device()]; }
 

@@ -26,6 +26,9 @@ void synchronize();
 // Headway's own, which all threads share.
 void set_stream(void* stream);
 
+// Sets the stream without a word to the GPU: nothing waits. Returns what was set before.
+cudaStream_t redirect_stream(cudaStream_t stream);
+
 // What was set; null for Headway's own.
 void* stream();
 

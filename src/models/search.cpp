@@ -5,12 +5,14 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "core/check.h"
 #include "headway/autograd.h"
 #include "headway/ops.h"
 #include "models/beam.h"
+#include "models/device_decoding.h"
 #include "models/search_scores.h"
 
 namespace headway::inline v0 {
@@ -19,6 +21,8 @@ namespace {
 
 using Source = std::vector<std::int64_t>;
 using TextOf = std::function<std::string(const std::vector<std::int64_t>&)>;
+
+constexpr const char* kNoNumbers = "search: the model gives logits that are no numbers";
 
 // Dropout is off while one lives.
 class EvaluationScope {
@@ -81,6 +85,27 @@ struct Batch {
     for (const std::size_t member : members) texts.push_back(&sources[member]);
     return texts;
   }
+  std::int64_t most_tokens_of(std::size_t member) const { return most_tokens(model(), options, sources[member]); }
+  // The most tokens of any translation.
+  std::int64_t most_tokens_of_all() const {
+    std::int64_t most = 0;
+    for (const std::size_t member : members) most = std::max(most, most_tokens_of(member));
+    return most;
+  }
+
+  // Greedy search's next token of a sentence; true where it was the last, and the sentence has its result.
+  bool take(std::size_t member, Hypothesis& hypothesis, std::int64_t token, double score) const {
+    check(std::isfinite(score), kNoNumbers);
+    hypothesis.tokens.push_back(token);
+    hypothesis.score += score;
+    hypothesis.complete = token == model().eos_token_id;
+    if (options.on_token) options.on_token(token, text_of ? text_of(hypothesis.tokens) : std::string());
+    const auto length = static_cast<std::int64_t>(hypothesis.tokens.size());
+    if (!hypothesis.complete && length < most_tokens_of(member)) return false;
+    hypothesis.score /= std::pow(static_cast<double>(length), options.length_penalty);
+    results[member] = {hypothesis};
+    return true;
+  }
 };
 
 // The logits of all rows, and what makes log-probabilities of them. <pad> counts among all tokens and is never chosen.
@@ -98,7 +123,7 @@ class Logits {
     losses_ = cross_entropy(logits, Tensor::from(best_, {logits.size(0)}),
                             {.ignore_index = -1, .reduction = Reduction::none});
     for (std::int64_t row = 0; row < logits.size(0); ++row) {
-      check(std::isfinite(best_score(row)), "search: the model gives logits that are no numbers");
+      check(std::isfinite(best_score(row)), kNoNumbers);
       row_of(row)[pad] = -std::numeric_limits<float>::infinity();
     }
   }
@@ -128,20 +153,9 @@ void search_greedy(const Batch& batch) {
     const Logits logits(decoding.step(tokens), batch.model().pad_token_id);
     std::vector<std::int64_t> going_on;
     for (std::size_t row = 0; row < members.size(); ++row) {
-      Hypothesis& hypothesis = so_far[row];
-      const std::int64_t token = logits.best(static_cast<std::int64_t>(row));
-      hypothesis.tokens.push_back(token);
-      hypothesis.score += logits.best_score(static_cast<std::int64_t>(row));
-      hypothesis.complete = token == batch.model().eos_token_id;
-      if (batch.options.on_token) {
-        batch.options.on_token(token, batch.text_of ? batch.text_of(hypothesis.tokens) : std::string());
-      }
-      const auto length = static_cast<std::int64_t>(hypothesis.tokens.size());
-      if (hypothesis.complete || length >= most_tokens(batch.model(), batch.options, batch.sources[members[row]])) {
-        hypothesis.score /= std::pow(static_cast<double>(length), batch.options.length_penalty);
-        batch.results[members[row]] = {hypothesis};
-      } else {
-        going_on.push_back(static_cast<std::int64_t>(row));
+      const auto place = static_cast<std::int64_t>(row);
+      if (!batch.take(members[row], so_far[row], logits.best(place), logits.best_score(place))) {
+        going_on.push_back(place);
       }
     }
     const bool leaves = going_on.size() < members.size();
@@ -160,20 +174,122 @@ void search_greedy(const Batch& batch) {
   }
 }
 
+// Greedy search on a device, which chooses by itself: the host looks at what came every few steps.
+void search_greedy_on_device(const Batch& batch) {
+  constexpr std::int64_t kStepsAtOnce = 4;
+  const std::int64_t most = batch.most_tokens_of_all();
+  DeviceDecoding decoding(batch.decoder, batch.texts(), 1, most);
+  std::vector<std::size_t> members = batch.members;  // (rows)
+  std::vector<Hypothesis> so_far(members.size());
+  std::vector<std::int64_t> going_on(members.size());  // rows
+  std::iota(going_on.begin(), going_on.end(), 0);
+  for (std::int64_t length = 0; !going_on.empty();) {
+    const std::int64_t steps = batch.options.on_token ? 1 : std::min(kStepsAtOnce, most - length);
+    const DeviceDecoding::Chosen chosen = decoding.take_steps(steps);
+    const std::int64_t width = chosen.tokens.size(1);
+    for (std::int64_t step = 0; step < steps; ++step) {
+      const std::int64_t* tokens = chosen.tokens.data<std::int64_t>() + step * width;
+      const float* scores = chosen.scores.data<float>() + step * width;
+      std::erase_if(going_on, [&](std::int64_t row) {
+        const auto place = static_cast<std::size_t>(row);
+        return batch.take(members[place], so_far[place], tokens[row], scores[row]);
+      });
+    }
+    length += steps;
+    // Rows that nobody waits for are computed all the same, until a smaller step does for the others.
+    if (going_on.empty() || !decoding.has_smaller_step(static_cast<std::int64_t>(going_on.size()))) continue;
+    decoding.keep_rows(going_on);
+    for (std::size_t i = 0; i < going_on.size(); ++i) {
+      const auto from = static_cast<std::size_t>(going_on[i]);
+      going_on[i] = static_cast<std::int64_t>(i);
+      if (from == i) continue;
+      members[i] = members[from];
+      so_far[i] = std::move(so_far[from]);
+    }
+    members.resize(going_on.size());
+    so_far.resize(going_on.size());
+  }
+}
+
+// The rows of a beam search on the CPU, and what they go on with.
+class HostBeams {
+ public:
+  explicit HostBeams(const Batch& batch) : pad_(batch.model().pad_token_id), decoding_(batch.decoder, batch.texts()) {}
+
+  void step(const std::vector<std::int64_t>& tokens) { logits_.emplace(decoding_.step(tokens), pad_); }
+  // Continuations of a row, which is beam `beam` of its sentence, with this score so far.
+  void add_candidates(std::int64_t row, std::int64_t beam, double score, BestCandidates& best) const {
+    best.add_row(beam, logits_->maxima(row), score + logits_->offset(row));
+  }
+  void reorder(const std::vector<std::int64_t>& parents, const std::vector<std::int64_t>& sentences) {
+    decoding_.reorder(parents, sentences);
+  }
+
+ private:
+  std::int64_t pad_;
+  DecodingBatch decoding_;
+  std::optional<Logits> logits_;
+};
+
+// The same on a device.
+class DeviceBeams {
+ public:
+  explicit DeviceBeams(const Batch& batch)
+      : decoding_(batch.decoder, batch.texts(), batch.options.beam, batch.most_tokens_of_all()),
+        rows_{.tokens = {}, .parents = numbered(batch.members.size()), .sentences = numbered(batch.members.size())},
+        sentences_(rows_.sentences) {}
+
+  void step(const std::vector<std::int64_t>& tokens) {
+    rows_.tokens = tokens;
+    top_ = decoding_.step(rows_);
+  }
+  void add_candidates(std::int64_t row, std::int64_t beam, double score, BestCandidates& best) const {
+    const double logsumexp = top_.logsumexp.data<float>()[row];
+    check(std::isfinite(logsumexp), kNoNumbers);
+    for (std::int64_t i = row * top_.tokens.size(1); i < (row + 1) * top_.tokens.size(1); ++i) {
+      best.add_token(beam, top_.tokens.data<std::int64_t>()[i], score + (top_.logits.data<float>()[i] - logsumexp));
+    }
+  }
+  void reorder(const std::vector<std::int64_t>& parents, const std::vector<std::int64_t>& sentences) {
+    const std::size_t beams = parents.size() / sentences.size();
+    for (std::size_t i = 0; i < sentences.size(); ++i) {
+      sentences_[i] = sentences_[static_cast<std::size_t>(sentences[i])];
+    }
+    sentences_.resize(sentences.size());
+    rows_.parents = parents;
+    rows_.sentences.clear();
+    for (const std::int64_t sentence : sentences_) rows_.sentences.insert(rows_.sentences.end(), beams, sentence);
+  }
+
+ private:
+  static std::vector<std::int64_t> numbered(std::size_t count) {
+    std::vector<std::int64_t> numbers(count);
+    std::iota(numbers.begin(), numbers.end(), 0);
+    return numbers;
+  }
+
+  DeviceDecoding decoding_;
+  DeviceDecoding::Rows rows_;
+  std::vector<std::int64_t> sentences_;  // those that go on, by their number in the batch
+  TopTokens top_;
+};
+
+// Beam search; Decoding is HostBeams or DeviceBeams.
+template <typename Decoding>
 void search_beams(const Batch& batch) {
-  DecodingBatch decoding(batch.decoder, batch.texts());
+  Decoding decoding(batch);
   std::vector<std::size_t> members = batch.members;
   std::vector<SentenceBeams> beams;
   for (const std::size_t member : members) {
     beams.emplace_back(BeamOptions{.beam = batch.options.beam,
                                    .length_penalty = batch.options.length_penalty,
-                                   .max_length = most_tokens(batch.model(), batch.options, batch.sources[member]),
+                                   .max_length = batch.most_tokens_of(member),
                                    .eos = batch.model().eos_token_id});
   }
   std::vector<std::int64_t> tokens(members.size(), batch.model().decoder_start_token_id);
   BestCandidates best(2 * batch.options.beam);
   while (!members.empty()) {
-    const Logits logits(decoding.step(tokens), batch.model().pad_token_id);
+    decoding.step(tokens);
     std::vector<std::int64_t> parents, going_on;
     tokens.clear();
     std::int64_t first_row = 0;
@@ -181,8 +297,7 @@ void search_beams(const Batch& batch) {
       const auto rows = static_cast<std::int64_t>(beams[i].scores().size());
       best.clear();
       for (std::int64_t row = 0; row < rows; ++row) {
-        best.add_row(row, logits.maxima(first_row + row),
-                     beams[i].scores()[static_cast<std::size_t>(row)] + logits.offset(first_row + row));
+        decoding.add_candidates(first_row + row, row, beams[i].scores()[static_cast<std::size_t>(row)], best);
       }
       beams[i].advance(best.sorted());
       if (beams[i].done()) {
@@ -203,6 +318,15 @@ void search_beams(const Batch& batch) {
     members.resize(going_on.size());
     beams.erase(beams.begin() + static_cast<std::ptrdiff_t>(going_on.size()), beams.end());
     if (!members.empty()) decoding.reorder(parents, going_on);
+  }
+}
+
+void search_batch(const Batch& batch) {
+  const bool on_cpu = batch.decoder.device().is_cpu();
+  if (batch.options.beam == 1) {
+    on_cpu ? search_greedy(batch) : search_greedy_on_device(batch);
+  } else {
+    on_cpu ? search_beams<HostBeams>(batch) : search_beams<DeviceBeams>(batch);
   }
 }
 
@@ -228,7 +352,7 @@ std::vector<std::vector<Hypothesis>> search_with(const StepDecoder& decoder, con
                          .members = {order.begin() + static_cast<std::ptrdiff_t>(first),
                                      order.begin() + static_cast<std::ptrdiff_t>(last)},
                          .results = results};
-    options.beam == 1 ? search_greedy(batch) : search_beams(batch);
+    search_batch(batch);
   }
   return results;
 }

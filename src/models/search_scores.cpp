@@ -53,11 +53,14 @@ void BestCandidates::add_row(std::int64_t row, const BlockMaxima& logits, double
       continue;
     }
     for (; token < end; ++token) {
-      const double score = logits.values_[token] + offset;
-      const bool is_better = best_.size() < most_ ? std::isfinite(score) : score > best_.back().score;
-      if (is_better) add({score, row, token});
+      add_token(row, token, logits.values_[token] + offset);
     }
   }
+}
+
+void BestCandidates::add_token(std::int64_t row, std::int64_t token, double score) {
+  const bool is_better = best_.size() < most_ ? std::isfinite(score) : score > best_.back().score;
+  if (is_better) add({score, row, token});
 }
 
 void BestCandidates::add(const Candidate& candidate) {

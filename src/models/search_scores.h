@@ -37,6 +37,9 @@ class BestCandidates {
   // Tokens of one row, whose scores are logits[token] + offset.
   void add_row(std::int64_t row, const BlockMaxima& logits, double offset);
 
+  // One continuation of a row. Of a row's, those with the same score come in the order of their tokens.
+  void add_token(std::int64_t row, std::int64_t token, double score);
+
   // The best first.
   const std::vector<Candidate>& sorted() const { return best_; }
   void clear() { best_.clear(); }

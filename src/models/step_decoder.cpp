@@ -5,9 +5,11 @@
 #include <cstring>
 #include <string>
 
+#include "core/check.h"
 #include "headway/attention.h"
 #include "headway/autograd.h"
 #include "headway/ops.h"
+#include "models/device_decoding.h"
 
 namespace headway::inline v0::internal {
 namespace {
@@ -63,15 +65,22 @@ StepLayer make_layer(const LayerReader& reader, std::int64_t d_model) {
 StepDecoder::StepDecoder(const TranslationModel& model) : model_(model) {
   const NoGradGuard guard;
   const StateDict state = model.state_dict();
+  const Tensor weight = state.at("shared.weight");
+  check(weight.dtype() == DType::float32 || !weight.device().is_cpu(), "search: the model is of ", weight.dtype(),
+        " on the CPU, expected float32");
   for (const auto& [name, tensor] : state) versions_.emplace_back(tensor, tensor.version());
   const TranslationModelOptions& options = model.options();
   for (std::int64_t i = 0; i < options.decoder_layers; ++i) {
     layers_.push_back(make_layer(LayerReader(state, count(i)), options.d_model));
   }
-  embedding_ = state.at("shared.weight").detach().contiguous();
+  embedding_ = weight.detach().contiguous();
   output_ = StepProduct(embedding_, state.at("final_logits_bias").detach().reshape({options.vocab_size}));
-  positions_ = sinusoidal_positions(options.max_position_embeddings, options.d_model, Sinusoid::halves);
+  positions_ = sinusoidal_positions(options.max_position_embeddings, options.d_model, Sinusoid::halves)
+                   .to(embedding_.dtype())
+                   .to(embedding_.device());
 }
+
+StepDecoder::~StepDecoder() = default;
 
 bool StepDecoder::is_current() const {
   const StateDict state = model_.state_dict();
@@ -83,29 +92,48 @@ bool StepDecoder::is_current() const {
   return true;
 }
 
+std::unique_ptr<DecodingRoom> StepDecoder::take_room(const RoomSize& size) const {
+  {
+    const std::lock_guard lock(room_mutex_);
+    if (idle_room_ && idle_room_->size().holds(size)) return std::move(idle_room_);
+    idle_room_.reset();  // its memory serves the new one
+  }
+  return std::make_unique<DecodingRoom>(*this, size);
+}
+
+void StepDecoder::give_room_back(std::unique_ptr<DecodingRoom> room) const {
+  const std::lock_guard lock(room_mutex_);
+  if (!idle_room_) idle_room_ = std::move(room);
+}
+
+EncodedSources::EncodedSources(const TranslationModel& model,
+                               const std::vector<const std::vector<std::int64_t>*>& sources) {
+  const auto sentences = static_cast<std::int64_t>(sources.size());
+  std::size_t longest = 0;
+  for (const auto* source : sources) longest = std::max(longest, source->size());
+  const Tensor ids = Tensor::full({sentences, static_cast<std::int64_t>(longest)},
+                                  static_cast<double>(model.options().pad_token_id), DType::int64);
+  std::int64_t* row = ids.data<std::int64_t>();
+  for (const auto* source : sources) {
+    std::copy(source->begin(), source->end(), row);
+    row += longest;
+    lengths.push_back(static_cast<std::int64_t>(source->size()));
+    is_padded = is_padded || source->size() < longest;
+  }
+  memory = model.encode(ids, Tensor::from(lengths, {sentences}));
+}
+
 DecodingBatch::DecodingBatch(const StepDecoder& decoder, const std::vector<const std::vector<std::int64_t>*>& sources)
     : decoder_(decoder),
       d_model_(decoder.model_.options().d_model),
       heads_(decoder.model_.options().decoder_attention_heads),
       sentences_(static_cast<std::int64_t>(sources.size())),
       rows_(sentences_) {
-  std::size_t longest = 0;
-  bool padded = false;
-  for (const auto* source : sources) longest = std::max(longest, source->size());
-  const Tensor ids = Tensor::full({sentences_, static_cast<std::int64_t>(longest)},
-                                  static_cast<double>(decoder.model_.options().pad_token_id), DType::int64);
-  std::int64_t* row = ids.data<std::int64_t>();
-  for (const auto* source : sources) {
-    std::copy(source->begin(), source->end(), row);
-    row += longest;
-    source_lengths_.push_back(static_cast<std::int64_t>(source->size()));
-    padded = padded || source->size() < longest;
-  }
-  const Tensor lengths = Tensor::from(source_lengths_, {sentences_});
-  if (padded) key_lengths_ = lengths;
-  const Tensor memory = decoder.model_.encode(ids, lengths);
+  EncodedSources encoded(decoder.model_, sources);
+  if (encoded.is_padded) key_lengths_ = Tensor::from(encoded.lengths, {sentences_});
+  source_lengths_ = std::move(encoded.lengths);
   for (const StepLayer& layer : decoder.layers_) {
-    memory_.push_back(linear(memory, layer.cross_memory_weight, layer.cross_memory_bias));
+    memory_.push_back(linear(encoded.memory, layer.cross_memory_weight, layer.cross_memory_bias));
   }
   past_.resize(decoder.layers_.size());
 }

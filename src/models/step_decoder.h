@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -31,17 +32,38 @@ struct StepLayer {
   Norm last_norm;
 };
 
+class DecodingRoom;
+struct RoomSize;
+
+// Sentences of one batch, padded to the longest, through the encoder.
+struct EncodedSources {
+  std::vector<std::int64_t> lengths;  // (sentences)
+  bool is_padded = false;
+  Tensor memory;  // [sentences, longest, d_model]
+
+  EncodedSources(const TranslationModel& model, const std::vector<const std::vector<std::int64_t>*>& sources);
+};
+
 // What all searches with one model share. It must not be used once the model has changed: see is_current().
 class StepDecoder {
  public:
   explicit StepDecoder(const TranslationModel& model);
+  ~StepDecoder();
 
   const TranslationModel& model() const { return model_; }
+  // Where the model is.
+  Device device() const { return embedding_.device(); }
   // True while the model's parameters are those that this was made from.
   bool is_current() const;
 
  private:
   friend class DecodingBatch;
+  friend class DecodingRoom;
+  friend class DeviceDecoding;
+
+  // A room that holds `size`, for one batch on a device: that of the batch before where it does, else a new one.
+  std::unique_ptr<DecodingRoom> take_room(const RoomSize& size) const;
+  void give_room_back(std::unique_ptr<DecodingRoom> room) const;
 
   TranslationModel model_;
   std::vector<std::pair<Tensor, std::uint64_t>> versions_;  // what it was made from, and when
@@ -49,9 +71,11 @@ class StepDecoder {
   Tensor embedding_;    // [vocab_size, d_model]
   Tensor positions_;    // [max_position_embeddings, d_model]
   StepProduct output_;  // d_model -> vocab_size
+  mutable std::mutex room_mutex_;
+  mutable std::unique_ptr<DecodingRoom> idle_room_;  // waits for the next batch
 };
 
-// Sentences that are translated together: rows are their beams, those of one sentence side by side.
+// Sentences that are translated together on the CPU: rows are their beams, those of one sentence side by side.
 class DecodingBatch {
  public:
   // Encodes the sources, each without padding and not empty. There is one row per sentence at first.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/divide.h"
+#include "headway/decoding.h"
 
 namespace headway::inline v0::internal {
 namespace {
@@ -34,6 +35,7 @@ void finish_row(const float* from, const Finish& finish, std::int64_t columns, f
 
 StepProduct::StepProduct(const Tensor& weight, const Tensor& bias)
     : weight_(weight.detach().contiguous()), bias_(bias.detach().contiguous()) {
+  if (!weight_.device().is_cpu()) return;
   const std::int64_t outputs = weight.size(0), inputs = weight.size(1);
   const std::int64_t panels = divide_up(outputs, kPanelColumns), whole = outputs / kPanelColumns;
   panels_ =
@@ -47,6 +49,7 @@ StepProduct::StepProduct(const Tensor& weight, const Tensor& bias)
 }
 
 Tensor StepProduct::operator()(const Tensor& x, Activation activation, const Tensor& added) const {
+  if (!panels_.defined()) return linear_step(x, weight_, bias_, activation, added);
   if (x.size(0) <= kFewRows) return of_few_rows(x, activation, added);
   const Tensor result = linear(x, weight_, bias_, activation);
   return added.defined() ? add(added, result) : result;

@@ -9,7 +9,7 @@
 namespace headway::inline v0::internal {
 
 // x W^T + b. For few rows the time goes into reading the weight, so there is a copy of it in the order in which a
-// product of few rows reads it; many rows use the weight itself.
+// product of few rows reads it; many rows use the weight itself, and so does a device.
 class StepProduct {
  public:
   StepProduct() = default;
@@ -24,7 +24,7 @@ class StepProduct {
 
   Tensor weight_;  // [out, in]
   Tensor bias_;    // [out]
-  Tensor panels_;  // [panels, in, panel_columns]: outputs side by side, those past the last are zero
+  Tensor panels_;  // [panels, in, panel_columns]: outputs side by side, those past the last are zero; on the CPU alone
 };
 
 }  // namespace headway::inline v0::internal

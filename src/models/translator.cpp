@@ -27,8 +27,10 @@ std::string joined(const std::vector<std::string>& parts, const std::string& bet
   return text;
 }
 
-TranslationModel evaluating(TranslationModel model) {
+TranslationModel evaluating(TranslationModel model, Device device, DType dtype) {
   model.eval();
+  model.to(dtype);
+  model.to(device);
   return model;
 }
 
@@ -247,8 +249,8 @@ class Work {
 
 }  // namespace
 
-Translator::Translator(const std::filesystem::path& directory)
-    : Translator(evaluating(TranslationModel::load(directory)), TranslationTokenizer::load(directory)) {}
+Translator::Translator(const std::filesystem::path& directory, Device device, DType dtype)
+    : Translator(evaluating(TranslationModel::load(directory), device, dtype), TranslationTokenizer::load(directory)) {}
 
 Translator::Translator(TranslationModel model, TranslationTokenizer tokenizer)
     : model_(std::move(model)),

@@ -9,11 +9,11 @@
 namespace headway::inline v0 {
 namespace {
 
-constexpr std::size_t kOrders = 6;
+constexpr std::size_t kCharacterOrders = 6;
 constexpr double kRecallWeight = 4.0;  // beta squared, beta being 2
 
 // What a corpus adds up to, for one order.
-struct Counts {
+struct CharacterCounts {
   std::int64_t hypothesis = 0;
   std::int64_t reference = 0;
   std::int64_t matches = 0;
@@ -31,10 +31,11 @@ std::unordered_map<std::u32string_view, std::int64_t> ngrams_of(std::u32string_v
   return counts;
 }
 
-void add_sentence(std::array<Counts, kOrders>& counts, const std::string& hypothesis, const std::string& reference) {
+void add_sentence(std::array<CharacterCounts, kCharacterOrders>& counts, const std::string& hypothesis,
+                  const std::string& reference) {
   const std::u32string ours = without_white_space(hypothesis), theirs = without_white_space(reference);
-  for (std::size_t order = 1; order <= kOrders; ++order) {
-    Counts& count = counts[order - 1];
+  for (std::size_t order = 1; order <= kCharacterOrders; ++order) {
+    CharacterCounts& count = counts[order - 1];
     const auto reference_ngrams = ngrams_of(theirs, order);
     // A reference too short for the order says nothing about the hypothesis either.
     if (reference_ngrams.empty()) continue;
@@ -52,13 +53,13 @@ void add_sentence(std::array<Counts, kOrders>& counts, const std::string& hypoth
 ChrfScore chrf(const std::vector<std::string>& hypotheses, const std::vector<std::string>& references) {
   internal::check(hypotheses.size() == references.size(), "chrf: there are ", hypotheses.size(), " hypotheses and ",
                   references.size(), " references, expected as many");
-  std::array<Counts, kOrders> counts = {};
+  std::array<CharacterCounts, kCharacterOrders> counts = {};
   for (std::size_t n = 0; n < hypotheses.size(); ++n) add_sentence(counts, hypotheses[n], references[n]);
 
   ChrfScore result;
   result.signature = "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:2.6.0";
   double precision = 0.0, recall = 0.0, orders = 0.0;
-  for (const Counts& count : counts) {
+  for (const CharacterCounts& count : counts) {
     if (count.hypothesis == 0 || count.reference == 0) continue;
     precision += static_cast<double>(count.matches) / static_cast<double>(count.hypothesis);
     recall += static_cast<double>(count.matches) / static_cast<double>(count.reference);

@@ -18,7 +18,7 @@ class WeightsTwin {
   std::optional<TranslationModel> twin_;
 };
 
-// Searching for translations and writing files want weights on the CPU.
+// Writing files wants weights on the CPU.
 class CpuTwin {
  public:
   // A model on the CPU with the weights that `model` has now: itself where it is there, else a copy, which the next

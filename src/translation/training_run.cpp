@@ -298,7 +298,7 @@ StateDict TranslationRun::weights_now() const {
 void TranslationRun::validate(std::int64_t step) {
   if (!validator_->empty()) {
     const TranslationModel& model = weights_twin_.of(weights_->model(), weights_now());
-    state_.validations.push_back(validator_->run(model, cpu_twin_, step));
+    state_.validations.push_back(validator_->run(model, step));
     judge(state_.validations.back());
   }
   write_course();

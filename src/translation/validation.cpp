@@ -34,14 +34,13 @@ bool Validator::empty() const {
   return std::any_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.sources.empty(); });
 }
 
-ValidationReport Validator::run(const TranslationModel& model, CpuTwin& twin, std::int64_t step) const {
+ValidationReport Validator::run(const TranslationModel& model, std::int64_t step) const {
   const NoGradGuard guard;
   model.eval();
   ValidationReport report;
   report.step = step;
   report.loss = mean_loss(model);
-  const TranslationModel& on_cpu = twin.of(model);
-  for (const Part& part : parts_) report.directions.push_back(bleu_of(on_cpu, part));
+  for (const Part& part : parts_) report.directions.push_back(bleu_of(model, part));
   report.bleu = std::accumulate(report.directions.begin(), report.directions.end(), 0.0) /
                 static_cast<double>(report.directions.size());
   model.train();

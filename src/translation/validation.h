@@ -10,7 +10,6 @@
 #include "headway/translation_model.h"
 #include "headway/translation_training.h"
 #include "translation/batches.h"
-#include "translation/model_twins.h"
 #include "translation/training_data.h"
 
 namespace headway::inline v0::internal {
@@ -28,8 +27,8 @@ class Validator {
 
   // True where a direction has no sentences.
   bool empty() const;
-  // Loss, and BLEU of what greedy search gives by the model's twin. The model is in training afterwards.
-  ValidationReport run(const TranslationModel& model, CpuTwin& twin, std::int64_t step) const;
+  // Loss, and BLEU of what greedy search gives, both where the model is. The model is in training afterwards.
+  ValidationReport run(const TranslationModel& model, std::int64_t step) const;
 
  private:
   struct Part {

@@ -117,6 +117,16 @@ class Translate(ProgramTest):
         self.bad(2, "--frobnicate", "translate", "--frobnicate", "x")
         self.bad(2, "--threads", "translate", "--threads", "-1", "x")
         self.bad(1, "deu", "translate", "--model", small_model(), "--to", "fr", "x")
+        self.bad(1, '"foo" is not known', "translate", "--model", small_model(), "--device", "foo", "x")
+        self.bad(2, "--dtype is float16, expected float32 on the CPU", "translate", "--dtype", "float16", "x")
+
+    def test_devices_that_are_not_there(self):
+        if self.good_json("info", "--json")["cuda_devices"] > 0:
+            self.skipTest("there is a GPU")
+        for command in (("translate", "x"), ("attend", "x")):
+            self.bad(1, "cuda: ", *command, "--model", small_model(), "--device", "cuda")
+        self.assertEqual(json.loads(self.good("train", "--device", "cuda", "--print-config"))["device"], "cuda")
+        self.bad(1, "cuda: ", "train", "--device", "cuda", "--data", "pairs.tsv")
 
     def test_bad_models(self):
         self.bad(1, "none", "translate", "--model", "none", "x")

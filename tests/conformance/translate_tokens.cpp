@@ -1,5 +1,5 @@
 // Drives a translation model from a script: a request per line on standard input, an answer per line, both JSON.
-//   translate_tokens MODEL_DIRECTORY [THREADS]
+//   translate_tokens MODEL_DIRECTORY [THREADS [DEVICE [DTYPE]]]
 // {"sources": [[ids]], "beam": 4, "num_best": 1, "max_length": 20, "batch_size": 32, "length_penalty": 1.0}
 //   -> {"seconds": s, "processor_seconds": s, "hypotheses": [[{"tokens": [ids], "score": x, "complete": true}]]}
 // {"source": [[ids]], "lengths": [n], "target": [[ids]]} -> {"logits": [...], flat}
@@ -44,6 +44,11 @@ Tensor tensor_of(const Rows& rows) {
   return Tensor::from(all, {static_cast<std::int64_t>(rows.size()), static_cast<std::int64_t>(rows.at(0).size())});
 }
 
+headway::DType dtype_of(const std::string& name) {
+  if (name == "float16") return headway::DType::float16;
+  return name == "bfloat16" ? headway::DType::bfloat16 : headway::DType::float32;
+}
+
 headway::SearchOptions search_options(const Json& request) {
   return {.beam = request.value("beam", std::int64_t{1}),
           .num_best = request.value("num_best", std::int64_t{1}),
@@ -80,25 +85,24 @@ Json logits(const headway::TranslationModel& model, const Json& request) {
 
 class Session {
  public:
-  explicit Session(const std::string& directory)
-      : directory_(directory), model_(headway::TranslationModel::load(directory)) {
+  Session(const std::string& directory, headway::Device device, headway::DType dtype)
+      : directory_(directory), device_(device), dtype_(dtype), model_(headway::TranslationModel::load(directory)) {
     model_.eval();
+    model_.to(dtype);
+    model_.to(device);
   }
 
   Json answer(const Json& request) {
     if (request.contains("sources")) return search(model_, request);
     if (request.contains("source")) return logits(model_, request);
     if (request.contains("texts")) return translate(request);
-    const std::string dtype = request.value("dtype", "float32");
-    model_.save(request.at("save").get<std::string>(), dtype == "float16"    ? headway::DType::float16
-                                                       : dtype == "bfloat16" ? headway::DType::bfloat16
-                                                                             : headway::DType::float32);
+    model_.save(request.at("save").get<std::string>(), dtype_of(request.value("dtype", "float32")));
     return {{"saved", request.at("save")}};
   }
 
  private:
   Json translate(const Json& request) {
-    if (!translator_) translator_ = std::make_unique<headway::Translator>(directory_);
+    if (!translator_) translator_ = std::make_unique<headway::Translator>(directory_, device_, dtype_);
     const auto texts = request.at("texts").get<std::vector<std::string>>();
     const Stopwatch watch;
     const auto found =
@@ -110,6 +114,8 @@ class Session {
   }
 
   std::string directory_;
+  headway::Device device_;
+  headway::DType dtype_;
   headway::TranslationModel model_;
   std::unique_ptr<headway::Translator> translator_;
 };
@@ -118,12 +124,13 @@ class Session {
 
 int main(int count, char** arguments) {
   if (count < 2) {
-    std::cerr << "usage: translate_tokens MODEL_DIRECTORY [THREADS]\n";
+    std::cerr << "usage: translate_tokens MODEL_DIRECTORY [THREADS [DEVICE [DTYPE]]]\n";
     return 2;
   }
   try {
     if (count > 2) headway::set_num_threads(std::stoi(arguments[2]));
-    Session session(arguments[1]);
+    Session session(arguments[1], headway::Device::parse(count > 3 ? arguments[3] : "cpu"),
+                    dtype_of(count > 4 ? arguments[4] : "float32"));
     for (std::string line; std::getline(std::cin, line);) {
       std::cout << session.answer(Json::parse(line)).dump() << std::endl;
     }

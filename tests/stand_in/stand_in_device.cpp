@@ -13,6 +13,8 @@
 namespace headway::inline v0::internal {
 namespace {
 
+thread_local bool replaying = false;
+
 constexpr std::uintptr_t kMark = std::uintptr_t{1} << 60;  // makes an address non-canonical
 
 template <typename T>
@@ -54,6 +56,27 @@ CrossEntropyRows host(CrossEntropyRows rows) {
   for (Tensor* tensor : {&rows.logits, &rows.targets, &rows.logsumexp}) *tensor = host(*tensor);
   return rows;
 }
+
+TopTokens host(const TopTokens& top) { return {host(top.tokens), host(top.logits), host(top.logsumexp)}; }
+
+// The work is called again: nothing is recorded. What a GPU would refuse while it records is refused here too.
+class CalledWork final : public RecordedWork {
+ public:
+  explicit CalledWork(const std::function<void()>& work) : work_(work) {}
+  void replay() override {
+    replaying = true;
+    try {
+      work_();
+    } catch (...) {
+      replaying = false;
+      throw;
+    }
+    replaying = false;
+  }
+
+ private:
+  std::function<void()> work_;
+};
 
 class StandInDevice final : public DeviceBackend {
  public:
@@ -145,6 +168,26 @@ class StandInDevice final : public DeviceBackend {
                             here);
   }
 
+  void embed_step(const EmbedStep& task) override {
+    cpu_.embed_step({host(task.weight), host(task.tokens), host(task.positions), host(task.position), task.scale,
+                     host(task.result)});
+  }
+  bool linear_step(const LinearStep&) override { return false; }
+  void cache_attention(const CacheAttention& task) override {
+    cpu_.cache_attention({host(task.query), host(task.fresh), host(task.cache), host(task.origins), host(task.position),
+                          host(task.lengths), task.heads, host(task.result)});
+  }
+  void top_tokens(const TopTask& task) override { cpu_.top_tokens({host(task.logits), task.excluded, host(task.top)}); }
+  void take_best(const TakeBest& task) override {
+    cpu_.take_best({host(task.top),
+                    host(task.newest),
+                    {host(task.history.tokens), host(task.history.scores)},
+                    host(task.position)});
+  }
+  void gather_rows(const GatherRows& task) override {
+    cpu_.gather_rows({host(task.source), host(task.indices), host(task.result)});
+  }
+
   void* allocate(std::size_t bytes) override {
     if (bytes == 0) return nullptr;
     constexpr std::size_t kAlignment = 256;
@@ -159,9 +202,11 @@ class StandInDevice final : public DeviceBackend {
     if (bytes > 0) std::memset(host(memory), 0, bytes);
   }
   void copy_to_device(void* target, const void* source, std::size_t bytes) override {
+    check(!replaying, "stand-in device: recorded work copies from the host");
     if (bytes > 0) std::memcpy(host(target), source, bytes);
   }
   void copy_to_host(void* target, const void* source, std::size_t bytes) override {
+    check(!replaying, "stand-in device: recorded work copies to the host");
     if (bytes > 0) std::memcpy(target, host(source), bytes);
   }
   void strided_copy(const StridedTarget& target, const StridedSource& source, const Shape& shape) override {
@@ -186,6 +231,9 @@ class StandInDevice final : public DeviceBackend {
   void synchronize() override {}
   void set_stream(void* stream) override { stream_ = stream; }
   void* stream() override { return stream_; }
+  std::unique_ptr<RecordedWork> record(const std::function<void()>& work) override {
+    return std::make_unique<CalledWork>(work);
+  }
   std::string description() override { return "a stand-in for a GPU"; }
 
  private:

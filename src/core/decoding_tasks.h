@@ -1,0 +1,66 @@
+// Steps of decoding as every backend takes them. Features are the last dimension, which is contiguous everywhere; all
+// other tensors are dense. An index out of range gives a row of NaN, or writes nothing.
+#pragma once
+
+#include <cstdint>
+
+#include "headway/decoding.h"
+#include "headway/tensor.h"
+
+namespace headway::inline v0::internal {
+
+// result = weight[tokens] * scale + positions[position]
+struct EmbedStep {
+  Tensor weight;     // [count, features]
+  Tensor tokens;     // [rows] int64
+  Tensor positions;  // [length, features]
+  Tensor position;   // [1] int64
+  double scale = 1;
+  Tensor result;  // [rows, features]
+};
+
+// result = x weight^T + bias, negative ones zero where `relu`, and `added` on top where it is given.
+struct LinearStep {
+  Tensor x;       // [rows, in]
+  Tensor weight;  // [out, in]
+  Tensor bias;    // [out]
+  Tensor added;   // [rows, out]; undefined: none
+  bool relu = false;
+  Tensor result;  // [rows, out]
+};
+
+// result = attention of one query per row over keys and values that rows share. With fresh ones, row r sees the tokens
+// up to `position`, that one from its own fresh ones, which are put into entry r of the cache, and origins[r, position]
+// becomes r. Without, it sees lengths[e] tokens of the entry e = origins[r].
+struct CacheAttention {
+  Tensor query;     // [rows, features], rows of any stride
+  Tensor fresh;     // [rows, 2 * features], likewise; undefined: none
+  Tensor cache;     // [entries, capacity, 2 * features]
+  Tensor origins;   // int32 [rows, capacity] with fresh ones, else [rows]
+  Tensor position;  // [1] int64 with fresh ones, else undefined
+  Tensor lengths;   // [entries] int64 without fresh ones, else undefined
+  std::int64_t heads = 1;
+  Tensor result;  // [rows, features]
+};
+
+struct TopTask {
+  Tensor logits;               // [rows, classes]
+  std::int64_t excluded = -1;  // -1: none
+  TopTokens top;
+};
+
+struct TakeBest {
+  TopTokens top;
+  Tensor newest;  // [rows] int64
+  GreedyHistory history;
+  Tensor position;  // [1] int64
+};
+
+// result[i] = source[indices[i]], zeros where there is no such row.
+struct GatherRows {
+  Tensor source;   // [count, ...]
+  Tensor indices;  // [rows] int64
+  Tensor result;   // [rows, ...]
+};
+
+}  // namespace headway::inline v0::internal

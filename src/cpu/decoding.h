@@ -1,0 +1,15 @@
+// Steps of decoding on the CPU, one row after the other. Searches on the CPU have a decoder of their own, whose host
+// knows every index (models/step_decoder.h); this one is for whoever wants one code for all devices.
+#pragma once
+
+#include "core/decoding_tasks.h"
+
+namespace headway::inline v0::internal::cpu {
+
+void embed_step(const EmbedStep& task);
+void cache_attention(const CacheAttention& task);
+void top_tokens(const TopTask& task);
+void take_best(const TakeBest& task);
+void gather_rows(const GatherRows& task);
+
+}  // namespace headway::inline v0::internal::cpu

@@ -1,0 +1,17 @@
+// Steps of decoding on a GPU: indices, positions and lengths are read from its memory, so that a recorded step serves
+// every token.
+#pragma once
+
+#include "core/decoding_tasks.h"
+
+namespace headway::inline v0::internal::cuda {
+
+void embed_step(const EmbedStep& task);
+// False where there is no kernel for it: products of float32 with up to 128 rows have one.
+bool linear_step(const LinearStep& task);
+void cache_attention(const CacheAttention& task);
+void top_tokens(const TopTask& task);
+void take_best(const TakeBest& task);
+void gather_rows(const GatherRows& task);
+
+}  // namespace headway::inline v0::internal::cuda

@@ -1,0 +1,182 @@
+// Steps of decoding: checks, allocates, calls the backend.
+#include "headway/decoding.h"
+
+#include "core/check.h"
+#include "ops/backend.h"
+#include "ops/dense.h"
+
+namespace headway::inline v0 {
+namespace {
+
+using internal::check;
+using internal::check_same_device;
+
+// A floating tensor of two dimensions.
+void check_matrix(const char* function, const char* name, const Tensor& x) {
+  check(x.defined() && x.rank() == 2 && is_floating(x.dtype()), function, ": ", name, " is ", x,
+        ", expected a floating tensor of two dimensions");
+}
+
+// A dense tensor of one shape and dtype, on the device of another one.
+void check_exact(const char* function, const char* name, const Tensor& x, DType dtype, const Shape& shape,
+                 const char* beside_name, const Tensor& beside) {
+  check(x.defined() && x.dtype() == dtype && x.shape() == shape, function, ": ", name, " is ", x, ", expected ", dtype,
+        shape);
+  check(x.is_contiguous(), function, ": ", name, " is ", x, " with gaps, expected it to be contiguous");
+  check_same_device(function, beside_name, beside, name, x);
+}
+
+// Keys and values [entries, length, 2 * features] for rows of `features`, and heads that divide them.
+void check_keys_values(const char* function, const Tensor& x, const char* beside_name, const Tensor& beside,
+                       std::int64_t features, std::int64_t heads) {
+  check(heads >= 1 && features % heads == 0, function, ": heads is ", heads, ", which does not divide ", features,
+        " features");
+  check(x.defined() && x.rank() == 3 && x.dtype() == beside.dtype() && x.size(2) == 2 * features, function,
+        ": keys_values is ", x, ", expected ", beside.dtype(), "[entries, length, ", 2 * features, "]");
+  check(x.is_contiguous(), function, ": keys_values is ", x, " with gaps, expected it to be contiguous");
+  check_same_device(function, beside_name, beside, "keys_values", x);
+}
+
+// The tensor itself where its last dimension is contiguous, else a copy.
+Tensor with_dense_rows(const Tensor& x) { return x.stride(1) == 1 ? x : internal::dense(x); }
+
+}  // namespace
+
+Tensor embed_step(const Tensor& weight, const Tensor& tokens, const Tensor& positions, const Tensor& position,
+                  double scale) {
+  constexpr const char* kName = "embed_step";
+  check_matrix(kName, "weight", weight);
+  check(tokens.defined() && tokens.rank() == 1, kName, ": tokens is ", tokens, ", expected int64[rows]");
+  check_exact(kName, "tokens", tokens, DType::int64, {tokens.size(0)}, "weight", weight);
+  check_matrix(kName, "positions", positions);
+  check_exact(kName, "positions", positions, weight.dtype(), {positions.size(0), weight.size(1)}, "weight", weight);
+  check_exact(kName, "position", position, DType::int64, {1}, "weight", weight);
+  const Tensor result = Tensor::empty({tokens.size(0), weight.size(1)}, weight.dtype(), weight.device());
+  internal::backend_of(weight).embed_step({.weight = internal::dense(weight),
+                                           .tokens = tokens,
+                                           .positions = positions,
+                                           .position = position,
+                                           .scale = scale,
+                                           .result = result});
+  return result;
+}
+
+Tensor linear_step(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation,
+                   const Tensor& added) {
+  constexpr const char* kName = "linear_step";
+  check_matrix(kName, "x", x);
+  check_matrix(kName, "weight", weight);
+  check(weight.dtype() == x.dtype() && weight.size(1) == x.size(1), kName, ": weight is ", weight, ", expected ",
+        x.dtype(), "[out, ", x.size(1), "]");
+  check_same_device(kName, "x", x, "weight", weight);
+  check_exact(kName, "bias", bias, x.dtype(), {weight.size(0)}, "x", x);
+  const Shape shape = {x.size(0), weight.size(0)};
+  if (added.defined()) {
+    check_exact(kName, "added", added, x.dtype(), shape, "x", x);
+    check(activation == Activation::none, kName, ": added and an activation are given, expected one of them");
+  }
+  if (activation == Activation::none || activation == Activation::relu) {
+    const Tensor result = Tensor::empty(shape, x.dtype(), x.device());
+    if (internal::backend_of(x).linear_step({.x = internal::dense(x),
+                                             .weight = internal::dense(weight),
+                                             .bias = bias,
+                                             .added = added,
+                                             .relu = activation == Activation::relu,
+                                             .result = result})) {
+      return result;
+    }
+  }
+  const Tensor result = linear(x.detach(), weight.detach(), bias.detach(), activation);
+  return added.defined() ? add(added.detach(), result) : result;
+}
+
+Tensor self_attention_step(const Tensor& projected, const TokenCache& cache, const Tensor& position,
+                           std::int64_t heads) {
+  constexpr const char* kName = "self_attention_step";
+  check_matrix(kName, "projected", projected);
+  check(projected.size(1) % 3 == 0, kName, ": projected is ", projected, ", expected [rows, 3 * features]");
+  const std::int64_t rows = projected.size(0), features = projected.size(1) / 3;
+  check_keys_values(kName, cache.keys_values, "projected", projected, features, heads);
+  check(cache.keys_values.size(0) >= rows, kName, ": keys_values is ", cache.keys_values, ", expected an entry for ",
+        "each of the ", rows, " rows");
+  check_exact(kName, "origins", cache.origins, DType::int32, {rows, cache.keys_values.size(1)}, "projected", projected);
+  check_exact(kName, "position", position, DType::int64, {1}, "projected", projected);
+  const Tensor dense = with_dense_rows(projected);
+  const Tensor result = Tensor::empty({rows, features}, projected.dtype(), projected.device());
+  internal::backend_of(projected).cache_attention({.query = dense.slice(1, 0, features),
+                                                   .fresh = dense.slice(1, features, 3 * features),
+                                                   .cache = cache.keys_values,
+                                                   .origins = cache.origins,
+                                                   .position = position,
+                                                   .lengths = {},
+                                                   .heads = heads,
+                                                   .result = result});
+  return result;
+}
+
+Tensor cross_attention_step(const Tensor& query, const SentenceMemory& memory, std::int64_t heads) {
+  constexpr const char* kName = "cross_attention_step";
+  check_matrix(kName, "query", query);
+  check_keys_values(kName, memory.keys_values, "query", query, query.size(1), heads);
+  check_exact(kName, "lengths", memory.lengths, DType::int64, {memory.keys_values.size(0)}, "query", query);
+  check_exact(kName, "sentence_of", memory.sentence_of, DType::int32, {query.size(0)}, "query", query);
+  const Tensor result = Tensor::empty(query.shape(), query.dtype(), query.device());
+  internal::backend_of(query).cache_attention({.query = with_dense_rows(query),
+                                               .fresh = {},
+                                               .cache = memory.keys_values,
+                                               .origins = memory.sentence_of,
+                                               .position = {},
+                                               .lengths = memory.lengths,
+                                               .heads = heads,
+                                               .result = result});
+  return result;
+}
+
+void top_tokens(const Tensor& logits, std::optional<std::int64_t> excluded, const TopTokens& top) {
+  constexpr const char* kName = "top_tokens";
+  check_matrix(kName, "logits", logits);
+  const std::int64_t rows = logits.size(0), classes = logits.size(1);
+  check(!excluded || (*excluded >= 0 && *excluded < classes), kName, ": excluded is ", excluded.value_or(0),
+        ", expected one of the ", classes, " classes");
+  check(top.tokens.defined() && top.tokens.rank() == 2, kName, ": tokens is ", top.tokens, ", expected int64[", rows,
+        ", count]");
+  const Shape shape = {rows, top.tokens.size(1)};
+  check_exact(kName, "tokens", top.tokens, DType::int64, shape, "logits", logits);
+  check_exact(kName, "top logits", top.logits, DType::float32, shape, "logits", logits);
+  check_exact(kName, "logsumexp", top.logsumexp, DType::float32, {rows}, "logits", logits);
+  internal::backend_of(logits).top_tokens({internal::dense(logits), excluded.value_or(-1), top});
+}
+
+void take_best(const TopTokens& top, const Tensor& newest, const GreedyHistory& history, const Tensor& position) {
+  constexpr const char* kName = "take_best";
+  check(newest.defined() && newest.rank() == 1, kName, ": newest is ", newest, ", expected int64[rows]");
+  const std::int64_t rows = newest.size(0);
+  check_exact(kName, "newest", newest, DType::int64, {rows}, "newest", newest);
+  check(top.tokens.defined() && top.tokens.rank() == 2 && top.tokens.size(1) >= 1, kName, ": tokens is ", top.tokens,
+        ", expected int64[", rows, ", 1 or more]");
+  const Shape shape = {rows, top.tokens.size(1)};
+  check_exact(kName, "tokens", top.tokens, DType::int64, shape, "newest", newest);
+  check_exact(kName, "logits", top.logits, DType::float32, shape, "newest", newest);
+  check_exact(kName, "logsumexp", top.logsumexp, DType::float32, {rows}, "newest", newest);
+  check(history.tokens.defined() && history.tokens.rank() == 2, kName, ": history tokens is ", history.tokens,
+        ", expected int64[capacity, ", rows, "]");
+  const Shape all = {history.tokens.size(0), rows};
+  check_exact(kName, "history tokens", history.tokens, DType::int64, all, "newest", newest);
+  check_exact(kName, "history scores", history.scores, DType::float32, all, "newest", newest);
+  check_exact(kName, "position", position, DType::int64, {1}, "newest", newest);
+  internal::backend_of(newest).take_best({top, newest, history, position});
+}
+
+Tensor gather_rows(const Tensor& source, const Tensor& indices) {
+  constexpr const char* kName = "gather_rows";
+  check(source.defined() && source.rank() >= 1, kName, ": source is ", source, ", expected at least one dimension");
+  check(indices.defined() && indices.rank() == 1, kName, ": indices is ", indices, ", expected int64[rows]");
+  check_exact(kName, "indices", indices, DType::int64, {indices.size(0)}, "source", source);
+  Shape shape = source.shape();
+  shape[0] = indices.size(0);
+  const Tensor result = Tensor::empty(shape, source.dtype(), source.device());
+  internal::backend_of(source).gather_rows({internal::dense(source), indices, result});
+  return result;
+}
+
+}  // namespace headway::inline v0

@@ -1,0 +1,150 @@
+// Steps of decoding beside the operations that they are made of.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "headway/attention.h"
+#include "headway/decoding.h"
+#include "headway/ops.h"
+#include "support/message_of.h"
+
+namespace {
+
+using headway::DType;
+using headway::Shape;
+using headway::Tensor;
+using headway_test::message_of;
+using Numbers = std::vector<std::int64_t>;
+
+Tensor position_of(std::int64_t value) { return Tensor::from(Numbers{value}, {1}); }
+
+void expect_near(const Tensor& found, const Tensor& expected) {
+  ASSERT_EQ(found.shape(), expected.shape());
+  const std::vector<double> a = found.to_vector(), b = expected.to_vector();
+  for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-5) << "at " << i;
+}
+
+// [rows, features] as [rows, heads, 1, head_dim].
+Tensor as_heads(const Tensor& x, std::int64_t heads) {
+  return x.contiguous().view({x.size(0), heads, 1, x.size(1) / heads});
+}
+
+TEST(Decoding, EmbedsTokens) {
+  const Tensor weight = Tensor::randn({7, 6}, 1), positions = Tensor::randn({9, 6}, 2);
+  const Tensor tokens = Tensor::from(Numbers{3, 0, 6}, {3});
+  const Tensor expected = scale(embedding(weight, tokens), 2.0) + positions.select(0, 4);
+  expect_near(embed_step(weight, tokens, positions, position_of(4), 2.0), expected);
+  const Tensor beyond = embed_step(weight, Tensor::from(Numbers{7, 1}, {2}), positions, position_of(0));
+  EXPECT_TRUE(std::isnan(beyond.at({0, 0})));
+  EXPECT_FALSE(std::isnan(beyond.at({1, 0})));
+  EXPECT_TRUE(std::isnan(embed_step(weight, tokens, positions, position_of(9)).at({0, 0})));
+}
+
+TEST(Decoding, ProductsAreLinear) {
+  const Tensor x = Tensor::randn({3, 8}, 1), weight = Tensor::randn({5, 8}, 2), bias = Tensor::randn({5}, 3);
+  const Tensor added = Tensor::randn({3, 5}, 4);
+  expect_near(linear_step(x, weight, bias, headway::Activation::gelu),
+              linear(x, weight, bias, headway::Activation::gelu));
+  expect_near(linear_step(x, weight, bias, headway::Activation::none, added), add(added, linear(x, weight, bias)));
+  EXPECT_EQ(message_of([&] { linear_step(x, weight, bias, headway::Activation::relu, added); }),
+            "linear_step: added and an activation are given, expected one of them");
+}
+
+// Five steps of three rows that change places, beside attention over the past that each row has by then.
+TEST(Decoding, SelfAttentionFollowsItsOrigins) {
+  constexpr std::int64_t kRows = 3, kFeatures = 8, kHeads = 2, kCapacity = 5;
+  headway::TokenCache cache = {Tensor::zeros({kRows, kCapacity, 2 * kFeatures}),
+                               Tensor::zeros({kRows, kCapacity}, DType::int32)};
+  std::vector<std::vector<Tensor>> past(kRows);  // per row: [1, 2 * features] of each token
+  const std::vector<Numbers> parents = {{0, 1, 2}, {0, 0, 1}, {2, 1, 0}, {1, 1, 1}, {0, 2, 1}};
+  for (std::int64_t t = 0; t < kCapacity; ++t) {
+    const Tensor order = Tensor::from(parents[static_cast<std::size_t>(t)], {kRows});
+    cache.origins.copy_from(gather_rows(cache.origins, order));
+    std::vector<std::vector<Tensor>> moved;
+    for (const std::int64_t parent : parents[static_cast<std::size_t>(t)]) {
+      moved.push_back(past[static_cast<std::size_t>(parent)]);
+    }
+    past = moved;
+    const Tensor projected = Tensor::randn({kRows, 3 * kFeatures}, static_cast<std::uint64_t>(t + 1));
+    const Tensor found = self_attention_step(projected, cache, position_of(t), kHeads);
+    for (std::int64_t row = 0; row < kRows; ++row) {
+      auto& tokens = past[static_cast<std::size_t>(row)];
+      tokens.push_back(projected.slice(0, row, row + 1).slice(1, kFeatures, 3 * kFeatures));
+      const Tensor all = concat(tokens, 0);  // (tokens, 2 * features)
+      const auto heads_of = [&](std::int64_t first) {
+        return all.slice(1, first, first + kFeatures)
+            .contiguous()
+            .view({1, t + 1, kHeads, kFeatures / kHeads})
+            .transpose(1, 2);
+      };
+      const Tensor query = as_heads(projected.slice(0, row, row + 1).slice(1, 0, kFeatures), kHeads);
+      const Tensor expected = attention(query, heads_of(0), heads_of(kFeatures)).output;
+      expect_near(found.slice(0, row, row + 1), expected.transpose(1, 2).reshape({1, kFeatures}));
+    }
+  }
+}
+
+TEST(Decoding, CrossAttentionSeesItsSentence) {
+  constexpr std::int64_t kFeatures = 12, kHeads = 3;
+  const Tensor memory = Tensor::randn({2, 6, 2 * kFeatures}, 1), query = Tensor::randn({4, kFeatures}, 2);
+  const Numbers lengths = {6, 2};
+  const std::vector<std::int32_t> sentence_of = {1, 0, 0, 1};
+  const Tensor found =
+      cross_attention_step(query, {memory, Tensor::from(lengths, {2}), Tensor::from(sentence_of, {4})}, kHeads);
+  for (std::int64_t row = 0; row < 4; ++row) {
+    const std::int32_t sentence = sentence_of[static_cast<std::size_t>(row)];
+    const std::int64_t length = lengths[static_cast<std::size_t>(sentence)];
+    const Tensor all = memory.select(0, sentence).slice(0, 0, length);
+    const auto heads_of = [&](std::int64_t first) {
+      return all.slice(1, first, first + kFeatures).contiguous().view({1, length, kHeads, 4}).transpose(1, 2);
+    };
+    const Tensor expected =
+        attention(as_heads(query.slice(0, row, row + 1), kHeads), heads_of(0), heads_of(kFeatures)).output;
+    expect_near(found.slice(0, row, row + 1), expected.transpose(1, 2).reshape({1, kFeatures}));
+  }
+}
+
+TEST(Decoding, TopTokensAreInOrder) {
+  const Tensor logits = Tensor::from(std::vector<float>{1, 5, 5, 2, 9, 0, 0, -INFINITY, 0, 3}, {2, 5});
+  const headway::TopTokens top = {Tensor::zeros({2, 4}, DType::int64), Tensor::zeros({2, 4}), Tensor::zeros({2})};
+  top_tokens(logits, 4, top);
+  EXPECT_EQ(top.tokens.to_vector(), (std::vector<double>{1, 2, 3, 0, 0, 1, 3, -1}));
+  EXPECT_EQ(top.logits.at({0, 2}), 2.0);
+  EXPECT_EQ(top.logits.at({1, 3}), -std::numeric_limits<double>::infinity());
+  EXPECT_NEAR(top.logsumexp.at({1}), std::log(3 + std::exp(3.0)), 1e-6);
+
+  const Tensor newest = Tensor::zeros({2}, DType::int64), position = position_of(1);
+  const headway::GreedyHistory history = {Tensor::zeros({3, 2}, DType::int64), Tensor::zeros({3, 2})};
+  take_best(top, newest, history, position);
+  EXPECT_EQ(newest.to_vector(), (std::vector<double>{1, 0}));
+  EXPECT_EQ(history.tokens.to_vector(), (std::vector<double>{0, 0, 1, 0, 0, 0}));
+  EXPECT_NEAR(history.scores.at({1, 1}), -std::log(3 + std::exp(3.0)), 1e-6);
+  EXPECT_EQ(position.item(), 2.0);
+}
+
+TEST(Decoding, GathersRows) {
+  const Tensor source = Tensor::randn({4, 2, 3}, 1);
+  const Tensor found = gather_rows(source, Tensor::from(Numbers{3, 3, 9, 0}, {4}));
+  EXPECT_EQ(found.select(0, 1).to_vector(), source.select(0, 3).to_vector());
+  EXPECT_EQ(found.select(0, 2).to_vector(), std::vector<double>(6, 0.0));
+  EXPECT_EQ(found.select(0, 3).to_vector(), source.select(0, 0).to_vector());
+}
+
+TEST(Decoding, BadArgumentsAreNamed) {
+  const Tensor x = Tensor::zeros({2, 12});
+  EXPECT_EQ(message_of([&] { gather_rows(x, Tensor::zeros({2})); }),
+            "gather_rows: indices is float32[2], expected int64[2]");
+  EXPECT_EQ(
+      message_of([&] {
+        self_attention_step(x, {Tensor::zeros({1, 5, 8}), Tensor::zeros({2, 5}, DType::int32)}, position_of(0), 2);
+      }),
+      "self_attention_step: keys_values is float32[1, 5, 8], expected an entry for each of the 2 rows");
+  EXPECT_EQ(message_of([&] {
+              cross_attention_step(x, {Tensor::zeros({1, 5, 8}), Tensor(), Tensor()}, 2);
+            }),
+            "cross_attention_step: keys_values is float32[1, 5, 8], expected float32[entries, length, 24]");
+  EXPECT_EQ(message_of([&] { top_tokens(x, 12, {}); }), "top_tokens: excluded is 12, expected one of the 12 classes");
+}
+
+}  // namespace
