@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """Training steps of Headway's modules on a GPU beside PyTorch's, eager and compiled: bfloat16, the same weights and
-inputs, one stream, steps that take turns. Outputs and gradients are compared, in evaluation mode, before anything is
-timed. A step is forward, backward and AdamW; of the attention layer alone, forward and backward.
+inputs, one stream, steps that take turns. Before anything is timed, outputs and gradients in evaluation mode are
+compared with PyTorch's in float32: Headway's may not be farther from them than PyTorch's in bfloat16. A step is
+forward, backward and AdamW; of the attention layer alone, forward and backward.
 
 AdamW's moments are bfloat16 in PyTorch, because they take the parameters' dtype, and float32 in Headway: Headway's
-optimizer moves 14 bytes for each value that PyTorch's moves 10 for, and its moments take twice the memory.
+optimizer moves 22 bytes for each value for which PyTorch's moves 14, and its moments take twice the memory.
 
 Headway comes in through bench/cuda_training_interface.cpp, a library beside libheadway.so and libheadway_cuda.so:
   g++ -std=c++20 -O2 -shared -fPIC -fvisibility=hidden -I include bench/cuda_training_interface.cpp -L build/release \\
     -lheadway -Wl,-rpath,'$ORIGIN' -o build/release/libcuda_training_interface.so"""
 
 import argparse
+import copy
 import ctypes
 import dataclasses
 import datetime
@@ -24,7 +26,7 @@ import time
 
 import torch
 
-TOLERANCE = 0.03  # of two results in 16 bits: the norm of their difference, relative
+TOLERANCE = 1.2  # how much farther from float32 Headway's results may be than PyTorch's
 LEARNING_RATE = 1e-4
 MODELS = ("attention layer", "Transformer", "encoder")  # as CudaTrainingModel counts
 
@@ -124,6 +126,17 @@ class TorchSide:
         if self.row.layers == 0:
             found["source"] = self.source.grad
         return found
+
+    def in_float32(self):
+        """The same model with the same inputs in float32."""
+        other = copy.copy(self)
+        other.model = other.call = copy.deepcopy(self.model).float()
+        other.source = self.source.detach().float().requires_grad_(self.row.layers == 0)
+        other.target = None if self.target is None else self.target.float()
+        other.direction = self.direction.float()
+        other.mask = None if self.mask is None else self.mask.float()
+        other.optimizer = torch.optim.SGD(other.model.parameters(), lr=0.0)
+        return other
 
     def compiled(self, whole):
         """A step by torch.compile: of the whole model, or of each layer, which takes far less time to compile."""
@@ -250,13 +263,24 @@ def difference(one, other):
 
 
 def compare(ours, theirs):
-    """The difference of the outputs, and of the gradients as one long vector."""
-    ours.evaluate()
-    theirs.evaluate()
-    output = difference(ours.read("output", theirs.output), theirs.output)
-    pairs = [(ours.read(name, gradient), gradient) for name, gradient in theirs.gradients().items()]
-    joined = [torch.cat([pair[side].float().flatten() for pair in pairs]) for side in range(2)]
-    return output, difference(*joined)
+    """How far outputs, and gradients as one long vector, are from float32: {what: (Headway's, PyTorch's)}."""
+    exact = theirs.in_float32()
+    for side in (ours, theirs, exact):
+        side.evaluate()
+    gradients = theirs.gradients()
+    wanted = exact.gradients()
+
+    def joined(found):
+        return torch.cat([found[name].float().flatten() for name in wanted])
+
+    ours_joined = joined({name: ours.read(name, gradient) for name, gradient in gradients.items()})
+    return {
+        "outputs": (
+            difference(ours.read("output", theirs.output), exact.output),
+            difference(theirs.output, exact.output),
+        ),
+        "gradients": (difference(ours_joined, joined(wanted)), difference(joined(gradients), joined(wanted))),
+    }
 
 
 def time_steps(step, count):
@@ -293,8 +317,8 @@ def measure(steps, flags):
     }
 
 
-def print_profile(name, step, limit):
-    """Where the time of two steps goes: kernels by their time on the GPU, calls of the driver by their time on the
+def print_profile(step, limit):
+    """Where the time of two of Headway's steps goes: kernels by their time on the GPU, calls of the driver by their time on the
     host."""
     from torch.profiler import ProfilerActivity, profile
 
@@ -305,7 +329,7 @@ def print_profile(name, step, limit):
     events = recorded.key_averages()
     kernels = sorted((e for e in events if e.self_device_time_total > 0), key=lambda e: -e.self_device_time_total)
     total = sum(e.self_device_time_total for e in kernels)
-    print(f"    {name}: {sum(e.count for e in kernels) // 2} kernels of {total / 2000:.3f} ms in a step")
+    print(f"    {sum(e.count for e in kernels) // 2} kernels of {total / 2000:.3f} ms in a step")
     for e in kernels[:limit]:
         print(f"      {e.self_device_time_total / 2000:8.3f} ms  {e.count // 2:5} x  {e.key[:150]}")
     calls = sorted((e for e in events if e.key.startswith(("cuda", "cu"))), key=lambda e: -e.self_cpu_time_total)
@@ -322,8 +346,11 @@ def run_row(row, library, flags):
     theirs = TorchSide(row, inputs)
     pool = PoolPeak()
     ours = HeadwaySide(library, row, theirs)
-    output_difference, gradient_difference = compare(ours, theirs)
-    print(f"  {row.name}: outputs differ by {output_difference:.4f}, gradients by {gradient_difference:.4f}", flush=True)
+    differences = compare(ours, theirs)
+    torch.cuda.empty_cache()
+    print(f"  {row.name}")
+    for what, (one, other) in differences.items():
+        print(f"    {what} differ from float32 by {one:.4f}, PyTorch's by {other:.4f}", flush=True)
     steps = {"Headway": ours.step, "eager": theirs.step}
     for _ in range(2):
         for step in steps.values():
@@ -354,15 +381,13 @@ def run_row(row, library, flags):
             flush=True,
         )
     if flags.profile:
-        for name, step in steps.items():
-            print_profile(name, step, flags.profile)
-    failed = not (output_difference < TOLERANCE and gradient_difference < TOLERANCE)
+        print_profile(ours.step, flags.profile)
+    failed = not all(one <= TOLERANCE * other for one, other in differences.values())
     if failed:
-        print(f"    FAILED: results differ by more than {TOLERANCE}")
+        print("    FAILED: results are farther from float32 than PyTorch's")
     return {
         "name": row.name,
-        "output_difference": output_difference,
-        "gradient_difference": gradient_difference,
+        "differences": differences,
         "failed": failed,
         "times": times,
         "peak_bytes": peaks,
@@ -380,7 +405,7 @@ def parse_flags():
     parser.add_argument("--seconds-per-row", type=float, default=3.0)
     parser.add_argument("--min-rounds", type=int, default=5)
     parser.add_argument("--round-ms", type=float, default=40.0, help="about how long one side's turn is")
-    parser.add_argument("--profile", type=int, default=0, metavar="COUNT", help="the COUNT kernels that cost most")
+    parser.add_argument("--profile", type=int, default=0, metavar="COUNT", help="print Headway's COUNT dearest kernels")
     parser.add_argument("--json", metavar="PATH", help="write the results there")
     return parser.parse_args()
 

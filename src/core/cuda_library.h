@@ -6,7 +6,7 @@
 namespace headway::inline v0::internal {
 
 // Changes with every change of core/backend.h or what it includes: both libraries come from one build.
-inline constexpr int kCudaInterface = 1;
+inline constexpr int kCudaInterface = 2;
 inline constexpr const char* kCudaEntryName = "headway_cuda_devices";
 
 struct CudaDevices {

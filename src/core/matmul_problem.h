@@ -30,7 +30,12 @@ struct MatmulProblem {
   const std::byte* bias = nullptr;  // (columns), of the result's dtype, contiguous; null: none
   Activation activation = Activation::none;
   Matrix before_activation = {};  // (batch, rows, columns): where a b + bias is kept too; data null: nowhere
-  bool accumulate = false;        // result += a b, for a result of float32 or float64; without bias and activation
+  // result += a b, without bias and activation. Results of 16 bits are rounded once; the CPU does not take them.
+  bool accumulate = false;
+  // (rows): where the sums of a over the depth go, of the result's dtype: the gradient of a bias; null: nowhere. Then
+  // there is one matrix, a is the transposed of a contiguous one, and there is no bias, activation or accumulate. The
+  // CPU does not take it.
+  std::byte* a_sums = nullptr;
 };
 
 }  // namespace headway::inline v0::internal

@@ -3,6 +3,7 @@
 #include <limits>
 #include <mutex>
 
+#include "cuda/block_cache.h"
 #include "cuda/memory.h"
 
 namespace headway::inline v0::internal::cuda {
@@ -126,13 +127,17 @@ void* allocate(std::size_t bytes) {
   if (bytes == 0) return nullptr;
   const int device = current_device();
   gpu_of(device);  // sets the pool up, also where the stream is the caller's
+  BlockCache* const cache = BlockCache::of_thread(device);
+  if (void* kept = cache ? cache->take(bytes) : nullptr) return kept;
+  const std::size_t capacity = BlockCache::capacity_of(bytes);
   const cudaStream_t stream = stream_of(device);
   void* memory = nullptr;
-  cudaError_t error = cudaMallocAsync(&memory, bytes, stream);
+  cudaError_t error = cudaMallocAsync(&memory, capacity, stream);
   if (error == cudaErrorMemoryAllocation) {
     cudaGetLastError();
+    if (cache) cache->shrink(0);
     trim_pool(device);
-    error = cudaMallocAsync(&memory, bytes, stream);
+    error = cudaMallocAsync(&memory, capacity, stream);
   }
   if (error == cudaErrorMemoryAllocation) {
     cudaGetLastError();
@@ -141,12 +146,23 @@ void* allocate(std::size_t bytes) {
     fail("cuda: out of memory: ", bytes, " bytes were asked for, ", free_bytes, " of ", total_bytes, " are free");
   }
   check_cuda(error, "cudaMallocAsync");
+  BlockCache::note_capacity(memory, capacity);
+  if (cache) cache->note_fresh(capacity);
   return memory;
 }
 
 void release(void* memory) noexcept {
   if (memory == nullptr) return;
   try {
+    BlockCache* const cache = BlockCache::of_thread(current_device());
+    if (!cache || !cache->keep(memory)) free_block(memory);
+  } catch (...) {
+  }
+}
+
+void free_block(void* memory) noexcept {
+  try {
+    BlockCache::forget_capacity(memory);
     // Where the process is ending CUDA may be gone already, and all memory with it.
     if (cudaFreeAsync(memory, current_stream()) != cudaSuccess) cudaGetLastError();
   } catch (...) {

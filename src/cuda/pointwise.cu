@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cuda/dropout.cuh"
 #include "cuda/element.cuh"
 #include "cuda/launch.h"
 #include "cuda/middle_sum.h"
@@ -266,6 +267,15 @@ struct ActivationBackwardFunction {
   }
 };
 
+// The same of d_after * factor.
+template <Activation kActivation, typename Real>
+struct ScaledBackwardFunction {
+  Real factor;
+  __device__ Real operator()(Real d_after, Real saved) const {
+    return ActivationBackwardFunction<kActivation>()(d_after * factor, saved);
+  }
+};
+
 // Calls f.template operator()<kActivation>() with the activation.
 template <typename Function>
 void dispatch_activation(Activation activation, const Function& f) {
@@ -289,39 +299,32 @@ void dispatch_activation(Activation activation, const Function& f) {
 
 // ---- dropout ----
 
-__device__ inline float multiply_rounded(float a, float b) { return __fmul_rn(a, b); }
-__device__ inline double multiply_rounded(double a, double b) { return __dmul_rn(a, b); }
-
-// One Philox call for each thread: its eight draws are those of the elements e, e + 16, ... of a block of 128.
-// first_call: the number of the first block's first call.
+// result = dropout(x), or base + that: eight neighbours for each thread. first: the index of the first element.
 template <typename T>
-__global__ void drop_elements(T* result, const T* base, const T* x, std::int64_t count, std::int64_t first_call,
-                              ElementDropout rule) {
-  constexpr int kCalls = ElementDropout::kCalls, kDraws = ElementDropout::kBlock / kCalls;
-  const std::int64_t calls = (count + ElementDropout::kBlock - 1) / ElementDropout::kBlock * kCalls;
+__global__ void drop_elements(T* result, const T* base, const T* x, std::int64_t count, std::int64_t first,
+                              bool is_aligned, ElementDropout rule) {
+  constexpr int kEight = 8, kPacks = kEight / kPackCount<T>;
   const auto scale = static_cast<Compute<T>>(rule.scale);
-  const std::int64_t step = gridDim.x * std::int64_t{kThreads};
-  for (std::int64_t i = blockIdx.x * std::int64_t{kThreads} + threadIdx.x; i < calls; i += step) {
-    const auto call = static_cast<std::uint64_t>(first_call + i);
-    const auto words = philox4x32_7(
-        {static_cast<std::uint32_t>(call), static_cast<std::uint32_t>(call >> 32), 0, ElementDropout::kDomain},
-        philox_key(rule.seed));
-    const std::int64_t element = i / kCalls * ElementDropout::kBlock + i % kCalls;
-    Compute<T> values[kDraws], bases[kDraws];  // all are read before the first is written
+  const std::int64_t step = gridDim.x * std::int64_t{kThreads} * kEight;
+  const std::int64_t end = (count + kEight * 32 - 1) / (kEight * 32) * (kEight * 32);  // whole warps take part
+  for (std::int64_t i = (blockIdx.x * std::int64_t{kThreads} + threadIdx.x) * kEight; i < end; i += step) {
+    const std::uint32_t kept = kept_of_eight(rule, first + i);
 #pragma unroll
-    for (int j = 0; j < kDraws; ++j) {
-      const std::int64_t at = element + j * kCalls;
-      values[j] = at < count ? to_compute(x[at]) : Compute<T>(0);
-      bases[j] = at < count && base != nullptr ? to_compute(base[at]) : Compute<T>(0);
-    }
+    for (int pack = 0; pack < kPacks; ++pack) {
+      const std::int64_t at = i + pack * kPackCount<T>, left = count - at;
+      if (left <= 0) break;
+      const bool whole = is_aligned && left >= kPackCount<T>;
+      Values<T> values = load_pack(x + at, left, whole);
 #pragma unroll
-    for (int j = 0; j < kDraws; ++j) {
-      const std::uint32_t draw = j % 2 == 0 ? words[j / 2] & 0xFFFF : words[j / 2] >> 16;
-      // The product is rounded before it is added, as on every device.
-      Compute<T> value = draw < rule.threshold ? Compute<T>(0) : multiply_rounded(values[j], scale);
-      if (base != nullptr) value = bases[j] + value;
-      const std::int64_t at = element + j * kCalls;
-      if (at < count) result[at] = from_compute<T>(value);
+      for (int j = 0; j < kPackCount<T>; ++j) {
+        values.items[j] = dropped(values.items[j], kept >> (pack * kPackCount<T> + j) & 1, scale);
+      }
+      if (base != nullptr) {
+        const Values<T> bases = load_pack(base + at, left, whole);
+#pragma unroll
+        for (int j = 0; j < kPackCount<T>; ++j) values.items[j] = bases.items[j] + values.items[j];
+      }
+      store_pack<T>(values, result + at, left, whole);
     }
   }
 }
@@ -357,8 +360,9 @@ void activate(const ActivateTask& task) {
 void activation_backward(const ActivationBackward& task) {
   dispatch_activation(task.activation, [&]<Activation kActivation>() {
     dispatch_elements(task.dtype, [&]<typename T>() {
+      using Real = Compute<T>;
       launch_two<T>(task.d_before, task.d_after, task.saved, task.rows * task.columns,
-                    ActivationBackwardFunction<kActivation>());
+                    ScaledBackwardFunction<kActivation, Real>{static_cast<Real>(task.factor)});
     });
   });
   if (task.sums == nullptr) return;
@@ -372,12 +376,10 @@ void activation_backward(const ActivationBackward& task) {
 
 void dropout(const DropoutTask& task) {
   if (task.count == 0) return;
-  const std::int64_t first_call = task.first / ElementDropout::kBlock * ElementDropout::kCalls;
   dispatch_elements(task.dtype, [&]<typename T>() {
-    constexpr std::int64_t kBlockElements = kThreads / ElementDropout::kCalls * ElementDropout::kBlock;
-    drop_elements<T><<<grid_for(task.count, kBlockElements), kThreads, 0, current_stream()>>>(
+    drop_elements<T><<<grid_for(task.count, kThreads * 8), kThreads, 0, current_stream()>>>(
         reinterpret_cast<T*>(task.result), reinterpret_cast<const T*>(task.base), reinterpret_cast<const T*>(task.x),
-        task.count, first_call, task.rule);
+        task.count, task.first, aligned(task.result, task.base, task.x), task.rule);
     check_launch("drop_elements");
   });
 }

@@ -1,6 +1,8 @@
-// linear(): a product with a weight matrix, its bias and an activation in one pass; and the gradients of all three.
+// linear() and linear_dropout(): a product with a weight matrix, its bias and an activation in one pass; and the
+// gradients of all three.
 #include "core/autograd.h"
 #include "core/check.h"
+#include "core/random.h"
 #include "headway/ops.h"
 #include "ops/product.h"
 
@@ -60,27 +62,29 @@ struct Backward {
   Saved weight;  // (out, in)
   Saved slope;   // (tokens, out): what the activation's slope is computed from; undefined without an activation
   Activation activation = Activation::none;
+  double factor = 1;  // of what dropout left of the output
   Shape x_shape;
 
-  // d_before = d_output * slope, with the bias's gradient from the same pass.
-  std::pair<Tensor, Tensor> before_activation(BackwardCall& call, bool wants_bias) const {
-    Tensor d = as_rows(call.d_outputs[0]);
-    call.d_outputs[0] = Tensor();
-    d = d.contiguous();
+  // Whether the product that gives the weight's gradient gives the bias's too.
+  static bool sums_with_product(const BackwardCall& call, const Tensor& d) {
+    return call.wants(1) && call.wants(2) && !d.device().is_cpu();
+  }
+
+  // d_before = d_output * factor * slope, and the sums of its columns where `sums` is not null.
+  Tensor before_activation(const Tensor& d, std::byte* sums) const {
     const std::int64_t tokens = d.size(0), outputs = d.size(1);
-    Tensor d_bias = wants_bias ? Tensor::empty({outputs}, d.dtype(), d.device()) : Tensor();
-    std::byte* sums = wants_bias ? static_cast<std::byte*>(d_bias.raw_data()) : nullptr;
     const auto* from = static_cast<const std::byte*>(d.raw_data());
     if (activation == Activation::none) {
-      if (wants_bias) {
+      if (sums) {
         backend_of(d).column_sums(
             {.dtype = d.dtype(), .rows = tokens, .columns = outputs, .x = from, .sums = sums, .sums_dtype = d.dtype()});
       }
-      return {d, d_bias};
+      return d;
     }
     const Tensor d_before = is_sole_owner(d) ? d : Tensor::empty(d.shape(), d.dtype(), d.device());
     backend_of(d).activation_backward({.activation = activation,
                                        .dtype = d.dtype(),
+                                       .factor = factor,
                                        .rows = tokens,
                                        .columns = outputs,
                                        .d_after = from,
@@ -88,43 +92,101 @@ struct Backward {
                                        .d_before = static_cast<std::byte*>(d_before.raw_data()),
                                        .sums = sums,
                                        .sums_dtype = d.dtype()});
-    return {d_before, d_bias};
+    return d_before;
+  }
+
+  // dW = dY^T X, and the sums of dY's columns where `sums` is not null.
+  Tensor weight_gradient(const Tensor& d, std::byte* sums) const {
+    const Tensor& x = rows.get();
+    if (!sums) return product(d.transpose(0, 1), x);
+    const Tensor d_weight = Tensor::empty({d.size(1), x.size(1)}, d.dtype(), d.device());
+    MatmulProblem problem = {.rows = d.size(1), .columns = x.size(1), .depth = d.size(0)};
+    problem.a = matrix_of(d.transpose(0, 1));
+    problem.b = matrix_of(x);
+    problem.result = matrix_of(d_weight);
+    problem.a_sums = sums;
+    backend_of(d).matmul(problem);
+    return d_weight;
+  }
+
+  // dX = dY W, added to what other operations gave for x where the device does that on the way.
+  Tensor input_gradient(const Tensor& d, BackwardCall& call) const {
+    if (!d.device().is_cpu()) {
+      if (const Tensor sum = call.take_sum(0); sum.defined()) {
+        MatmulProblem problem = {.rows = d.size(0), .columns = weight.get().size(1), .depth = d.size(1)};
+        problem.a = matrix_of(d);
+        problem.b = matrix_of(weight.get());
+        problem.result = matrix_of(as_rows(sum));
+        problem.accumulate = true;
+        backend_of(d).matmul(problem);
+        return sum;
+      }
+    }
+    return product(d, weight.get()).reshape(x_shape);
   }
 
   Tensors operator()(BackwardCall& call) const {
-    const auto [d, d_bias] = before_activation(call, call.wants(2));
+    Tensor d = as_rows(call.d_outputs[0]);
+    call.d_outputs[0] = Tensor();
+    d = d.contiguous();
+    const bool with_product = sums_with_product(call, d);
+    const Tensor d_bias = call.wants(2) ? Tensor::empty({d.size(1)}, d.dtype(), d.device()) : Tensor();
+    std::byte* sums = call.wants(2) ? static_cast<std::byte*>(d_bias.raw_data()) : nullptr;
+    d = before_activation(d, with_product ? nullptr : sums);
     Tensor d_x, d_weight;
-    // dW = dY^T X before dX = dY W: what is used last is freed last.
-    if (call.wants(1)) d_weight = product(d.transpose(0, 1), rows.get());
-    if (call.wants(0)) d_x = product(d, weight.get()).reshape(x_shape);
+    // dW before dX: what is used last is freed last.
+    if (call.wants(1)) d_weight = weight_gradient(d, with_product ? sums : nullptr);
+    if (call.wants(0)) d_x = input_gradient(d, call);
     return {d_x, d_weight, d_bias};
   }
 };
+
+// Activation, then dropout by the rule, which drops nothing but after a relu.
+Tensor linear_with_rule(const char* name, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        Activation activation, const ElementDropout& rule) {
+  check_arguments(x, weight, bias);
+  const bool recorded = needs_gradient(x, weight, bias);
+  const NoGradGuard guard;
+  const Forward made = forward(x, weight, bias, activation, recorded);
+  if (rule.threshold != 0) {
+    auto* memory = static_cast<std::byte*>(made.result.raw_data());
+    backend_of(x).dropout(
+        {.dtype = x.dtype(), .count = made.result.element_count(), .x = memory, .result = memory, .rule = rule});
+  }
+  Shape shape = x.shape();
+  shape[-1] = weight.size(0);
+  Tensor result = made.result.view(shape);
+  if (recorded) {
+    Backward backward = {.rows = Saved(name, made.rows),
+                         .weight = Saved(name, weight),
+                         .slope = {},
+                         .activation = activation,
+                         .factor = rule.scale,
+                         .x_shape = x.shape()};
+    if (activation != Activation::none) {
+      backward.slope = Saved(name, slope_from_output(activation) ? made.result : made.before_activation);
+    }
+    record(name, {x, weight, bias}, {result}, std::move(backward));
+  }
+  return result;
+}
 
 }  // namespace
 }  // namespace internal
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
-  internal::check_arguments(x, weight, bias);
-  const bool recorded = internal::needs_gradient(x, weight, bias);
-  const NoGradGuard guard;
-  const internal::Forward made = internal::forward(x, weight, bias, activation, recorded);
-  Shape shape = x.shape();
-  shape[-1] = weight.size(0);
-  Tensor result = made.result.view(shape);
-  if (recorded) {
-    internal::Backward backward = {.rows = internal::Saved("linear", made.rows),
-                                   .weight = internal::Saved("linear", weight),
-                                   .slope = {},
-                                   .activation = activation,
-                                   .x_shape = x.shape()};
-    if (activation != Activation::none) {
-      backward.slope =
-          internal::Saved("linear", internal::slope_from_output(activation) ? made.result : made.before_activation);
-    }
-    internal::record("linear", {x, weight, bias}, {result}, std::move(backward));
-  }
-  return result;
+  return internal::linear_with_rule("linear", x, weight, bias, activation, {});
+}
+
+Tensor linear_dropout(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation,
+                      double probability, std::uint64_t seed) {
+  constexpr const char* kName = "linear_dropout";
+  internal::check(probability >= 0.0 && probability < 1.0, kName, ": probability is ", probability,
+                  ", expected 0 <= p < 1");
+  const auto rule = internal::ElementDropout::make(probability, seed);
+  // What dropout leaves of a relu tells by its sign where the slope is zero.
+  if (activation != Activation::relu) return dropout(linear(x, weight, bias, activation), probability, seed);
+  return internal::linear_with_rule(kName, x, weight, bias, activation, rule);
 }
 
 }  // namespace headway::inline v0
