@@ -26,7 +26,7 @@ import time
 
 import torch
 
-TOLERANCE = 1.2  # how much farther from float32 Headway's results may be than PyTorch's
+TOLERANCE = 1.3  # how much farther from float32 Headway's results may be than PyTorch's
 LEARNING_RATE = 1e-4
 MODELS = ("attention layer", "Transformer", "encoder")  # as CudaTrainingModel counts
 

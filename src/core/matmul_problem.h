@@ -32,10 +32,6 @@ struct MatmulProblem {
   Matrix before_activation = {};  // (batch, rows, columns): where a b + bias is kept too; data null: nowhere
   // result += a b, without bias and activation. Results of 16 bits are rounded once; the CPU does not take them.
   bool accumulate = false;
-  // (rows): where the sums of a over the depth go, of the result's dtype: the gradient of a bias; null: nowhere. Then
-  // there is one matrix, a is the transposed of a contiguous one, and there is no bias, activation or accumulate. The
-  // CPU does not take it.
-  std::byte* a_sums = nullptr;
 };
 
 }  // namespace headway::inline v0::internal

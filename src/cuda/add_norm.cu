@@ -42,17 +42,23 @@ struct AddNormCall {
 template <typename T, int kTeam, int kPacks>
 __device__ void add_row(const AddNormCall<T>& call, std::int64_t row, Eight<T> (&sums)[kPacks]) {
   const float scale = static_cast<float>(call.rule.scale);
+  Eight<T> added[kPacks];  // all are read before the draws, which take their time
+#pragma unroll
+  for (int pack = 0; pack < kPacks; ++pack) {
+    const std::int64_t i = begin_of<kTeam>(pack), at = row * call.features + i;
+    if (i >= call.features) continue;
+    sums[pack] = load_eight(call.x + at);
+    if (call.y) added[pack] = load_eight(call.y + at);
+  }
+  if (!call.y) return;
 #pragma unroll
   for (int pack = 0; pack < kPacks; ++pack) {
     const std::int64_t i = begin_of<kTeam>(pack), at = row * call.features + i;
     const std::uint32_t kept = call.rule.threshold != 0 ? kept_of_eight(call.rule, at) : 0xFF;
     if (i >= call.features) continue;
-    sums[pack] = load_eight(call.x + at);
-    if (!call.y) continue;
-    const Eight<T> added = load_eight(call.y + at);
 #pragma unroll
     for (int j = 0; j < kEight; ++j) {
-      const float y = dropped(to_compute(added.values[j]), kept >> j & 1, scale);
+      const float y = dropped(to_compute(added[pack].values[j]), kept >> j & 1, scale);
       sums[pack].values[j] = from_compute<T>(to_compute(sums[pack].values[j]) + y);
     }
     store_eight(sums[pack], call.sum + at);
@@ -126,20 +132,32 @@ struct ColumnParts {
   float bias[kPacks][kEight] = {};
 };
 
+// A thread's eights of a row.
+template <typename T, int kPacks>
+struct BackwardRow {
+  Eight<T> x[kPacks];
+  Eight<T> d_y[kPacks];
+};
+
+template <typename T, int kTeam, int kPacks>
+__device__ void load_row(const AddNormBackwardCall<T>& call, std::int64_t row, BackwardRow<T, kPacks>& values) {
+#pragma unroll
+  for (int pack = 0; pack < kPacks; ++pack) {
+    const std::int64_t i = begin_of<kTeam>(pack), at = row * call.features + i;
+    if (i >= call.features) continue;
+    values.x[pack] = load_eight(call.x + at);
+    values.d_y[pack] = load_eight(call.d_y + at);
+  }
+}
+
 // With x_hat = (x - mean) * inverse and g = d_y * weight: d_x = inverse * (g - mean(g) - x_hat * mean(g * x_hat)) +
 // d_sum, where RMS norm has no mean(g).
 template <typename T, int kTeam, int kPacks>
-__device__ void row_backward(const AddNormBackwardCall<T>& call, std::int64_t row, ColumnParts<kPacks>& parts) {
+__device__ void row_backward(const AddNormBackwardCall<T>& call, std::int64_t row,
+                             const BackwardRow<T, kPacks>& values, ColumnParts<kPacks>& parts) {
+  const auto& [x, d_y] = values;
   const std::int64_t n = call.features;
   const float mean = call.mean ? call.mean[row] : 0.0f, inverse = call.inverse[row];
-  Eight<T> x[kPacks], d_y[kPacks];
-#pragma unroll
-  for (int pack = 0; pack < kPacks; ++pack) {
-    const std::int64_t i = begin_of<kTeam>(pack);
-    if (i >= n) continue;
-    x[pack] = load_eight(call.x + row * n + i);
-    d_y[pack] = load_eight(call.d_y + row * n + i);
-  }
   float sum = 0, product = 0;  // of g, and of g * x_hat
 #pragma unroll
   for (int pack = 0; pack < kPacks; ++pack) {
@@ -214,14 +232,21 @@ __device__ void join_teams(const float (&sums)[kPacks][kEight], std::int64_t fea
 template <typename T, int kTeam, int kPacks>
 __global__ void __launch_bounds__(kRowThreads, kPacks < 4 ? 2 : 1) add_norm_backward_kernel(AddNormBackwardCall<T> call) {
   constexpr int kTeams = kRowThreads / kTeam;
+  constexpr bool kReadsAhead = kPacks >= 4;  // few blocks run at once then
   ColumnParts<kPacks> parts;
   const std::int64_t begin = blockIdx.x * call.chunk_rows, end = min(begin + call.chunk_rows, call.rows);
-  for (std::int64_t row = begin + threadIdx.x / kTeam; row < end; row += kTeams) {
-    row_backward<T, kTeam, kPacks>(call, row, parts);
+  BackwardRow<T, kPacks> next;
+  const std::int64_t first = begin + threadIdx.x / kTeam;
+  if (kReadsAhead && first < end) load_row<T, kTeam, kPacks>(call, first, next);
+  for (std::int64_t row = first; row < end; row += kTeams) {
+    if (!kReadsAhead) load_row<T, kTeam, kPacks>(call, row, next);
+    const BackwardRow<T, kPacks> current = next;
+    if (kReadsAhead && row + kTeams < end) load_row<T, kTeam, kPacks>(call, row + kTeams, next);
+    row_backward<T, kTeam, kPacks>(call, row, current, parts);
   }
-  const std::int64_t first = blockIdx.x * call.features;
-  if (call.weight_parts) join_teams<kTeam, kPacks>(parts.weight, call.features, call.weight_parts + first);
-  if (call.bias_parts) join_teams<kTeam, kPacks>(parts.bias, call.features, call.bias_parts + first);
+  const std::int64_t place = blockIdx.x * call.features;
+  if (call.weight_parts) join_teams<kTeam, kPacks>(parts.weight, call.features, call.weight_parts + place);
+  if (call.bias_parts) join_teams<kTeam, kPacks>(parts.bias, call.features, call.bias_parts + place);
 }
 
 constexpr int kJoinColumns = 32, kJoinRows = 8;  // threads of a block that joins chunks

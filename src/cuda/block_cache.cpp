@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kMostDevices = 64;
 constexpr std::size_t kSmallest = 512;
-constexpr std::size_t kAlwaysKept = std::size_t{64} << 20;
+constexpr std::size_t kAlwaysKept = std::size_t{256} << 20;
 
 // How large the driver's blocks are.
 struct Capacities {
@@ -79,17 +79,16 @@ void* BlockCache::take(std::size_t bytes) {
   return block;
 }
 
-void BlockCache::note_capacity(void* memory, std::size_t capacity) {
-  const std::lock_guard lock(Capacities::all().mutex);
-  Capacities::all().of[memory] = capacity;
-}
-
-void BlockCache::forget_capacity(void* memory) {
+void BlockCache::forget(void* memory) {
   const std::lock_guard lock(Capacities::all().mutex);
   Capacities::all().of.erase(memory);
 }
 
-void BlockCache::note_fresh(std::size_t capacity) {
+void BlockCache::note_fresh(void* memory, std::size_t capacity) {
+  {
+    const std::lock_guard lock(Capacities::all().mutex);
+    Capacities::all().of[memory] = capacity;
+  }
   add_to_use(capacity);
   shrink(allowed());
 }

@@ -13,8 +13,8 @@ namespace headway::inline v0::internal::cuda {
 void free_block(void* memory) noexcept;
 
 // The blocks that one thread gave back on one GPU. The thread's work is done in order, so a block may be used again at
-// once. What is in use and what is kept stay together below the most that the thread ever had in use, or 64 MB are kept
-// if that is more: a training step finds the memory of the step before, and the peak does not grow.
+// once. What is in use and what is kept stay together below the most that the thread ever had in use, or 256 MB are
+// kept if that is more: a training step finds the memory of the step before, and the peak does not grow.
 class BlockCache {
  public:
   // The calling thread's; null once the thread is ending.
@@ -22,16 +22,14 @@ class BlockCache {
   // How large the block for that many bytes is: at most a sixteenth larger, or up to a multiple of 512.
   static std::size_t capacity_of(std::size_t bytes);
 
-  // Notes how large a block of the driver's is, until free_block(); for all threads.
-  static void note_capacity(void* memory, std::size_t capacity);
-  static void forget_capacity(void* memory);
-
   // A block for that many bytes; null where there is none.
   void* take(std::size_t bytes);
   // Tells of a block that the driver had to give, and makes room for it.
-  void note_fresh(std::size_t capacity);
-  // Takes a block back; false where it is not kept.
+  void note_fresh(void* memory, std::size_t capacity);
+  // Takes a block back; false where it is not kept, as one is never that no thread has told of.
   bool keep(void* memory);
+  // Tells all threads that the driver gets a block back.
+  static void forget(void* memory);
   // Frees blocks of the capacities that were longest not asked for until no more than `allowed` bytes are kept.
   void shrink(std::size_t allowed);
 

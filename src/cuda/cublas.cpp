@@ -32,12 +32,7 @@ enum PreferenceAttribute : int {
   kAlignmentC = 7,
   kAlignmentD = 8
 };
-enum Epilogue : std::uint32_t {
-  kEpilogueNone = 1,
-  kEpilogueRelu = 2,  // combines with the next one
-  kEpilogueBias = 4,
-  kEpilogueRightSums = 512
-};
+enum Epilogue : std::uint32_t { kEpilogueNone = 1, kEpilogueRelu = 2, kEpilogueBias = 4 };  // the last two combine
 constexpr std::uint32_t kReducesInComputeType = 2;
 
 struct Algorithm {
@@ -167,7 +162,6 @@ std::uint32_t alignment_of(const void* address) {
 }
 
 std::uint32_t epilogue_of(const LtProduct& p) {
-  if (p.right_sums) return kEpilogueRightSums;
   const std::uint32_t parts = (p.relu ? kEpilogueRelu : 0u) | (p.bias ? kEpilogueBias : 0u);
   return parts == 0 ? kEpilogueNone : parts;
 }
@@ -189,9 +183,6 @@ class Layout {
   Made made_;
 };
 
-// What a product reads or writes beside its matrices: a bias, or sums.
-const void* side_of(const LtProduct& p) { return p.right_sums ? p.right_sums : p.bias; }
-
 // A product in the library's words, but for its memory.
 struct Description {
   Made operation;
@@ -207,11 +198,11 @@ struct Description {
     set(library().description_set, operation, kTransposeA, static_cast<std::int32_t>(p.left.transposed));
     set(library().description_set, operation, kTransposeB, static_cast<std::int32_t>(p.right.transposed));
     set(library().description_set, operation, kEpilogue, epilogue_of(p));
-    set_side(p);
+    set_bias(p);
   }
 
-  void set_side(const LtProduct& p) {
-    if (side_of(p)) set(library().description_set, operation, kBiasPointer, side_of(p));
+  void set_bias(const LtProduct& p) {
+    if (p.bias) set(library().description_set, operation, kBiasPointer, p.bias);
   }
 };
 
@@ -277,7 +268,7 @@ Key key_of(int device, const LtProduct& p) {
           p.result_batch_stride,
           alignment_of(p.result),
           epilogue_of(p),
-          side_of(p) ? alignment_of(side_of(p)) : 0,
+          p.bias ? alignment_of(p.bias) : 0,
           p.accumulate};
 }
 
@@ -322,7 +313,7 @@ bool lt_product(const LtProduct& product) {
   void* handle = handle_of(device);
   Plan& plan = plan_of(device, handle, product);
   if (!plan.chosen) return false;
-  plan.description.set_side(product);
+  plan.description.set_bias(product);
   const DeviceBuffer workspace(plan.chosen->workspace_bytes);
   const double alpha64 = 1, beta64 = product.accumulate ? 1 : 0;
   const float alpha32 = 1, beta32 = product.accumulate ? 1 : 0;

@@ -30,8 +30,7 @@ struct LtProduct {
   std::int64_t result_batch_stride = 0;
   const void* bias = nullptr;  // (m); null: none
   bool relu = false;
-  bool accumulate = false;     // result += the product
-  void* right_sums = nullptr;  // (n), of result_dtype: the sums of right over k; null: not wanted; without bias and relu
+  bool accumulate = false;  // result += the product
 };
 
 // Starts the product on the thread's stream; false where cuBLASLt has no algorithm for it. The algorithm follows from

@@ -8,7 +8,6 @@
 #include "cuda/element.cuh"
 #include "cuda/launch.h"
 #include "cuda/matmul.h"
-#include "cuda/pointwise.h"
 #include "cuda/strided_copy.h"
 
 namespace headway::inline v0::internal::cuda {
@@ -216,8 +215,8 @@ const void* further(const LtMatrix& matrix, std::int64_t count, DType dtype) {
 bool library_product(const MatmulProblem& p) {
   const ResultOrder order = order_of(p);
   const bool by_rows = order == ResultOrder::by_rows, relu = p.activation == Activation::relu;
-  if (order == ResultOrder::neither || ((p.bias || p.a_sums) && !by_rows)) return false;
-  if ((p.bias || relu || p.a_sums) && p.result.dtype == DType::float64) return false;
+  if (order == ResultOrder::neither || (p.bias && !by_rows)) return false;
+  if ((p.bias || relu) && p.result.dtype == DType::float64) return false;
   const auto left = by_rows ? lt_matrix(transposed(p.b), p.columns, p.depth) : lt_matrix(p.a, p.rows, p.depth);
   const auto right = by_rows ? lt_matrix(transposed(p.a), p.depth, p.rows) : lt_matrix(p.b, p.depth, p.columns);
   if (!left || !right) return false;
@@ -231,8 +230,7 @@ bool library_product(const MatmulProblem& p) {
                        .result_batch_stride = p.result.batch_stride,
                        .bias = p.bias,
                        .relu = relu,
-                       .accumulate = p.accumulate,
-                       .right_sums = p.a_sums};
+                       .accumulate = p.accumulate};
   product.result_leading = leading_of(by_rows ? transposed(p.result) : p.result, product.m, product.n);
   constexpr std::int64_t kMostMatrices = 1 << 15;  // at once: grids have 65535 blocks in that direction
   for (std::int64_t first = 0; first < p.batch; first += kMostMatrices) {
@@ -260,25 +258,9 @@ MatmulProblem merged(MatmulProblem p) {
   return p;
 }
 
-// The product and the sums of a over its depth: by cuBLASLt where that has both at once.
-void matmul_with_sums(const MatmulProblem& problem) {
-  const bool sums_16_bits = item_size(problem.a.dtype) == 2 && problem.a.dtype == problem.result.dtype;
-  if (sums_16_bits && problem.rows > 0 && problem.columns > 0 && problem.depth > 0 && library_product(problem)) return;
-  column_sums({.dtype = problem.a.dtype,
-               .rows = problem.depth,
-               .columns = problem.rows,
-               .x = problem.a.data,
-               .sums = problem.a_sums,
-               .sums_dtype = problem.result.dtype});
-  MatmulProblem rest = problem;
-  rest.a_sums = nullptr;
-  matmul(rest);
-}
-
 }  // namespace
 
 void matmul(const MatmulProblem& problem) {
-  if (problem.a_sums) return matmul_with_sums(problem);
   if (problem.batch == 0 || problem.rows == 0 || problem.columns == 0) return;
   MatmulProblem p = merged(problem);
   if (p.depth == 0) {

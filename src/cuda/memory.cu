@@ -117,6 +117,13 @@ void trim_pool(int device) {
   check_cuda(cudaMemPoolTrimTo(pool, 0), "cudaMemPoolTrimTo");
 }
 
+// Whether the stream's work is being recorded into a graph, not done.
+bool is_recording(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check_cuda(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
+}
+
 }  // namespace
 
 cudaStream_t current_stream() { return stream_of(current_device()); }
@@ -127,10 +134,11 @@ void* allocate(std::size_t bytes) {
   if (bytes == 0) return nullptr;
   const int device = current_device();
   gpu_of(device);  // sets the pool up, also where the stream is the caller's
-  BlockCache* const cache = BlockCache::of_thread(device);
+  const cudaStream_t stream = stream_of(device);
+  // What a graph is recorded with belongs to the graph.
+  BlockCache* const cache = is_recording(stream) ? nullptr : BlockCache::of_thread(device);
   if (void* kept = cache ? cache->take(bytes) : nullptr) return kept;
   const std::size_t capacity = BlockCache::capacity_of(bytes);
-  const cudaStream_t stream = stream_of(device);
   void* memory = nullptr;
   cudaError_t error = cudaMallocAsync(&memory, capacity, stream);
   if (error == cudaErrorMemoryAllocation) {
@@ -146,8 +154,7 @@ void* allocate(std::size_t bytes) {
     fail("cuda: out of memory: ", bytes, " bytes were asked for, ", free_bytes, " of ", total_bytes, " are free");
   }
   check_cuda(error, "cudaMallocAsync");
-  BlockCache::note_capacity(memory, capacity);
-  if (cache) cache->note_fresh(capacity);
+  if (cache) cache->note_fresh(memory, capacity);
   return memory;
 }
 
@@ -162,7 +169,7 @@ void release(void* memory) noexcept {
 
 void free_block(void* memory) noexcept {
   try {
-    BlockCache::forget_capacity(memory);
+    BlockCache::forget(memory);
     // Where the process is ending CUDA may be gone already, and all memory with it.
     if (cudaFreeAsync(memory, current_stream()) != cudaSuccess) cudaGetLastError();
   } catch (...) {

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cuda/column_sums.cuh"
 #include "cuda/dropout.cuh"
 #include "cuda/element.cuh"
 #include "cuda/launch.h"
@@ -276,6 +277,14 @@ struct ScaledBackwardFunction {
   }
 };
 
+// The first of two values.
+struct FirstFunction {
+  template <typename Real>
+  __device__ Real operator()(Real a, Real) const {
+    return a;
+  }
+};
+
 // Calls f.template operator()<kActivation>() with the activation.
 template <typename Function>
 void dispatch_activation(Activation activation, const Function& f) {
@@ -303,28 +312,33 @@ void dispatch_activation(Activation activation, const Function& f) {
 template <typename T>
 __global__ void drop_elements(T* result, const T* base, const T* x, std::int64_t count, std::int64_t first,
                               bool is_aligned, ElementDropout rule) {
-  constexpr int kEight = 8, kPacks = kEight / kPackCount<T>;
+  constexpr int kPacks = kEight / kPackCount<T>;
   const auto scale = static_cast<Compute<T>>(rule.scale);
   const std::int64_t step = gridDim.x * std::int64_t{kThreads} * kEight;
   const std::int64_t end = (count + kEight * 32 - 1) / (kEight * 32) * (kEight * 32);  // whole warps take part
   for (std::int64_t i = (blockIdx.x * std::int64_t{kThreads} + threadIdx.x) * kEight; i < end; i += step) {
+    Values<T> values[kPacks];  // read before the draws, which take their time
+#pragma unroll
+    for (int pack = 0; pack < kPacks; ++pack) {
+      const std::int64_t at = i + pack * kPackCount<T>, left = count - at;
+      values[pack] = load_pack(x + at, left, is_aligned && left >= kPackCount<T>);
+    }
     const std::uint32_t kept = kept_of_eight(rule, first + i);
 #pragma unroll
     for (int pack = 0; pack < kPacks; ++pack) {
       const std::int64_t at = i + pack * kPackCount<T>, left = count - at;
       if (left <= 0) break;
       const bool whole = is_aligned && left >= kPackCount<T>;
-      Values<T> values = load_pack(x + at, left, whole);
 #pragma unroll
       for (int j = 0; j < kPackCount<T>; ++j) {
-        values.items[j] = dropped(values.items[j], kept >> (pack * kPackCount<T> + j) & 1, scale);
+        values[pack].items[j] = dropped(values[pack].items[j], kept >> (pack * kPackCount<T> + j) & 1, scale);
       }
       if (base != nullptr) {
         const Values<T> bases = load_pack(base + at, left, whole);
 #pragma unroll
-        for (int j = 0; j < kPackCount<T>; ++j) values.items[j] = bases.items[j] + values.items[j];
+        for (int j = 0; j < kPackCount<T>; ++j) values[pack].items[j] = bases.items[j] + values[pack].items[j];
       }
-      store_pack<T>(values, result + at, left, whole);
+      store_pack<T>(values[pack], result + at, left, whole);
     }
   }
 }
@@ -358,14 +372,26 @@ void activate(const ActivateTask& task) {
 }
 
 void activation_backward(const ActivationBackward& task) {
+  bool summed = task.sums == nullptr;
   dispatch_activation(task.activation, [&]<Activation kActivation>() {
     dispatch_elements(task.dtype, [&]<typename T>() {
       using Real = Compute<T>;
-      launch_two<T>(task.d_before, task.d_after, task.saved, task.rows * task.columns,
-                    ScaledBackwardFunction<kActivation, Real>{static_cast<Real>(task.factor)});
+      const ScaledBackwardFunction<kActivation, Real> function{static_cast<Real>(task.factor)};
+      if constexpr (sizeof(T) == 2) {
+        auto* d_before = reinterpret_cast<T*>(task.d_before);
+        const auto* d_after = reinterpret_cast<const T*>(task.d_after);
+        const auto* saved = reinterpret_cast<const T*>(task.saved);
+        if (!summed && task.sums_dtype == task.dtype &&
+            fits_strips<T>(task.rows, task.columns, d_before, d_after, saved)) {
+          summed = true;
+          return launch_strips(d_before, d_after, saved, task.rows, task.columns, reinterpret_cast<T*>(task.sums),
+                               function);
+        }
+      }
+      launch_two<T>(task.d_before, task.d_after, task.saved, task.rows * task.columns, function);
     });
   });
-  if (task.sums == nullptr) return;
+  if (summed) return;
   column_sums({.dtype = task.dtype,
                .rows = task.rows,
                .columns = task.columns,
@@ -377,7 +403,7 @@ void activation_backward(const ActivationBackward& task) {
 void dropout(const DropoutTask& task) {
   if (task.count == 0) return;
   dispatch_elements(task.dtype, [&]<typename T>() {
-    drop_elements<T><<<grid_for(task.count, kThreads * 8), kThreads, 0, current_stream()>>>(
+    drop_elements<T><<<grid_for(task.count, kThreads * kEight), kThreads, 0, current_stream()>>>(
         reinterpret_cast<T*>(task.result), reinterpret_cast<const T*>(task.base), reinterpret_cast<const T*>(task.x),
         task.count, task.first, aligned(task.result, task.base, task.x), task.rule);
     check_launch("drop_elements");
@@ -385,6 +411,18 @@ void dropout(const DropoutTask& task) {
 }
 
 void column_sums(const ColumnSums& task) {
+  bool summed = false;
+  dispatch_elements(task.dtype, [&]<typename T>() {
+    if constexpr (sizeof(T) == 2) {
+      const auto* x = reinterpret_cast<const T*>(task.x);
+      if (task.sums_dtype != task.dtype || !fits_strips<T>(task.rows, task.columns, x)) return;
+      summed = true;
+      const T* const none = nullptr;
+      launch_strips(static_cast<T*>(nullptr), x, none, task.rows, task.columns, reinterpret_cast<T*>(task.sums),
+                    FirstFunction());
+    }
+  });
+  if (summed) return;
   middle_sum_as({.dtype = task.dtype, .middle = task.rows, .inner = task.columns, .x = task.x, .target = task.sums},
                 task.sums_dtype);
 }

@@ -1,6 +1,7 @@
 // linear() and linear_dropout(): a product with a weight matrix, its bias and an activation in one pass; and the
 // gradients of all three.
-#include "core/autograd.h"
+#include "ops/linear.h"
+
 #include "core/check.h"
 #include "core/random.h"
 #include "headway/ops.h"
@@ -8,16 +9,14 @@
 
 namespace headway::inline v0 {
 namespace internal {
-namespace {
 
-// A tensor [..., features] as one matrix.
 Tensor as_rows(const Tensor& tensor) {
   std::int64_t rows = 1;
   for (int dim = 0; dim < tensor.rank() - 1; ++dim) rows *= tensor.size(dim);
   return tensor.reshape({rows, tensor.size(-1)});
 }
 
-void check_arguments(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   check(x.defined() && weight.defined(), "linear: x is ", x, " and weight is ", weight, ", expected two tensors");
   check(x.rank() >= 1, "linear: x is ", x, ", expected [..., in]");
   check(weight.rank() == 2, "linear: weight is ", weight, ", expected [out, in]");
@@ -31,6 +30,41 @@ void check_arguments(const Tensor& x, const Tensor& weight, const Tensor& bias) 
   check_same_device("linear", "x", x, "bias", bias);
 }
 
+namespace {
+
+// x W^T + bias into the result, with what a problem may ask for beside it.
+void linear_into(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& result,
+                 MatmulProblem problem) {
+  const Tensor dense_bias = bias.defined() ? bias.contiguous() : bias;
+  problem.rows = x.size(0);
+  problem.columns = weight.size(0);
+  problem.depth = weight.size(1);
+  problem.a = matrix_of(x);
+  problem.b = matrix_of(weight.transpose(0, 1));
+  problem.result = matrix_of(result);
+  if (bias.defined()) problem.bias = static_cast<const std::byte*>(dense_bias.raw_data());
+  backend_of(x).matmul(problem);
+}
+
+}  // namespace
+
+void linear_into(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& result) {
+  linear_into(x, weight, bias, result, {});
+}
+
+Tensor linear_input_gradient(const Tensor& d, const Tensor& weight, const Shape& x_shape, BackwardCall& call,
+                             std::size_t input) {
+  if (!d.device().is_cpu()) {
+    if (const Tensor sum = call.take_sum(input); sum.defined()) {
+      product_into(d, weight, as_rows(sum), true);
+      return sum;
+    }
+  }
+  return product(d, weight).reshape(x_shape);
+}
+
+namespace {
+
 struct Forward {
   Tensor rows;               // (tokens, in): x
   Tensor result;             // (tokens, out)
@@ -40,20 +74,14 @@ struct Forward {
 Forward forward(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation, bool recorded) {
   Forward made;
   made.rows = as_rows(x);
-  const std::int64_t tokens = made.rows.size(0), outputs = weight.size(0);
-  made.result = Tensor::empty({tokens, outputs}, x.dtype(), x.device());
-  const Tensor dense_bias = bias.defined() ? bias.contiguous() : bias;
-  MatmulProblem problem = {.rows = tokens, .columns = outputs, .depth = weight.size(1)};
-  problem.a = matrix_of(made.rows);
-  problem.b = matrix_of(weight.transpose(0, 1));
-  problem.result = matrix_of(made.result);
-  if (bias.defined()) problem.bias = static_cast<const std::byte*>(dense_bias.raw_data());
-  problem.activation = activation;
+  const Shape shape = {made.rows.size(0), weight.size(0)};
+  made.result = Tensor::empty(shape, x.dtype(), x.device());
+  MatmulProblem problem = {.activation = activation};
   if (recorded && activation != Activation::none && !slope_from_output(activation)) {
-    made.before_activation = Tensor::empty({tokens, outputs}, x.dtype(), x.device());
+    made.before_activation = Tensor::empty(shape, x.dtype(), x.device());
     problem.before_activation = matrix_of(made.before_activation);
   }
-  backend_of(x).matmul(problem);
+  linear_into(made.rows, weight, bias, made.result, problem);
   return made;
 }
 
@@ -65,13 +93,9 @@ struct Backward {
   double factor = 1;  // of what dropout left of the output
   Shape x_shape;
 
-  // Whether the product that gives the weight's gradient gives the bias's too.
-  static bool sums_with_product(const BackwardCall& call, const Tensor& d) {
-    return call.wants(1) && call.wants(2) && !d.device().is_cpu();
-  }
-
-  // d_before = d_output * factor * slope, and the sums of its columns where `sums` is not null.
-  Tensor before_activation(const Tensor& d, std::byte* sums) const {
+  // d_before = d_output * factor * slope, and the sums of its columns in d_bias where that is defined.
+  Tensor before_activation(const Tensor& d, const Tensor& d_bias) const {
+    std::byte* sums = d_bias.defined() ? static_cast<std::byte*>(d_bias.raw_data()) : nullptr;
     const std::int64_t tokens = d.size(0), outputs = d.size(1);
     const auto* from = static_cast<const std::byte*>(d.raw_data());
     if (activation == Activation::none) {
@@ -95,48 +119,16 @@ struct Backward {
     return d_before;
   }
 
-  // dW = dY^T X, and the sums of dY's columns where `sums` is not null.
-  Tensor weight_gradient(const Tensor& d, std::byte* sums) const {
-    const Tensor& x = rows.get();
-    if (!sums) return product(d.transpose(0, 1), x);
-    const Tensor d_weight = Tensor::empty({d.size(1), x.size(1)}, d.dtype(), d.device());
-    MatmulProblem problem = {.rows = d.size(1), .columns = x.size(1), .depth = d.size(0)};
-    problem.a = matrix_of(d.transpose(0, 1));
-    problem.b = matrix_of(x);
-    problem.result = matrix_of(d_weight);
-    problem.a_sums = sums;
-    backend_of(d).matmul(problem);
-    return d_weight;
-  }
-
-  // dX = dY W, added to what other operations gave for x where the device does that on the way.
-  Tensor input_gradient(const Tensor& d, BackwardCall& call) const {
-    if (!d.device().is_cpu()) {
-      if (const Tensor sum = call.take_sum(0); sum.defined()) {
-        MatmulProblem problem = {.rows = d.size(0), .columns = weight.get().size(1), .depth = d.size(1)};
-        problem.a = matrix_of(d);
-        problem.b = matrix_of(weight.get());
-        problem.result = matrix_of(as_rows(sum));
-        problem.accumulate = true;
-        backend_of(d).matmul(problem);
-        return sum;
-      }
-    }
-    return product(d, weight.get()).reshape(x_shape);
-  }
-
   Tensors operator()(BackwardCall& call) const {
     Tensor d = as_rows(call.d_outputs[0]);
     call.d_outputs[0] = Tensor();
     d = d.contiguous();
-    const bool with_product = sums_with_product(call, d);
     const Tensor d_bias = call.wants(2) ? Tensor::empty({d.size(1)}, d.dtype(), d.device()) : Tensor();
-    std::byte* sums = call.wants(2) ? static_cast<std::byte*>(d_bias.raw_data()) : nullptr;
-    d = before_activation(d, with_product ? nullptr : sums);
+    d = before_activation(d, d_bias);
     Tensor d_x, d_weight;
-    // dW before dX: what is used last is freed last.
-    if (call.wants(1)) d_weight = weight_gradient(d, with_product ? sums : nullptr);
-    if (call.wants(0)) d_x = input_gradient(d, call);
+    // dW = dY^T X before dX: what is used last is freed last.
+    if (call.wants(1)) d_weight = product(d.transpose(0, 1), rows.get());
+    if (call.wants(0)) d_x = linear_input_gradient(d, weight.get(), x_shape, call, 0);
     return {d_x, d_weight, d_bias};
   }
 };
@@ -144,7 +136,7 @@ struct Backward {
 // Activation, then dropout by the rule, which drops nothing but after a relu.
 Tensor linear_with_rule(const char* name, const Tensor& x, const Tensor& weight, const Tensor& bias,
                         Activation activation, const ElementDropout& rule) {
-  check_arguments(x, weight, bias);
+  check_linear(x, weight, bias);
   const bool recorded = needs_gradient(x, weight, bias);
   const NoGradGuard guard;
   const Forward made = forward(x, weight, bias, activation, recorded);

@@ -132,15 +132,6 @@ class StandInDevice final : public DeviceBackend {
     MatmulProblem here = problem;
     for (Matrix* matrix : {&here.a, &here.b, &here.result, &here.before_activation}) matrix->data = host(matrix->data);
     here.bias = host(problem.bias);
-    if (problem.a_sums) {
-      cpu_.column_sums({.dtype = problem.a.dtype,
-                        .rows = problem.depth,
-                        .columns = problem.rows,
-                        .x = here.a.data,
-                        .sums = host(problem.a_sums),
-                        .sums_dtype = problem.result.dtype});
-      here.a_sums = nullptr;
-    }
     if (!problem.accumulate || item_size(problem.result.dtype) > 2) return cpu_.matmul(here);
     // The CPU does not add to 16 bits: the product in float32, and then the sum.
     Tensor sums = Tensor::empty({problem.batch, problem.rows, problem.columns}, DType::float32);
