@@ -52,10 +52,8 @@ class CudaTraining {
         source_(wrap(config.source, {config.batch, config.length, config.width})),
         direction_(wrap(config.direction, {config.batch, config.length, config.width})) {
     if (config.model == kAttentionLayer) {
-      layer_.emplace(headway::MultiHeadAttentionOptions{.embed_dim = config.width,
-                                                        .num_heads = config.heads,
-                                                        .dropout = config.dropout,
-                                                        .dtype = DType::bfloat16});
+      layer_.emplace(headway::MultiHeadAttentionOptions{
+          .embed_dim = config.width, .num_heads = config.heads, .dropout = config.dropout, .dtype = DType::bfloat16});
       source_.set_requires_grad(true);
     } else if (config.model == kTransformer) {
       target_ = wrap(config.target, {config.batch, config.length, config.width});

@@ -153,8 +153,8 @@ __device__ void load_row(const AddNormBackwardCall<T>& call, std::int64_t row, B
 // With x_hat = (x - mean) * inverse and g = d_y * weight: d_x = inverse * (g - mean(g) - x_hat * mean(g * x_hat)) +
 // d_sum, where RMS norm has no mean(g).
 template <typename T, int kTeam, int kPacks>
-__device__ void row_backward(const AddNormBackwardCall<T>& call, std::int64_t row,
-                             const BackwardRow<T, kPacks>& values, ColumnParts<kPacks>& parts) {
+__device__ void row_backward(const AddNormBackwardCall<T>& call, std::int64_t row, const BackwardRow<T, kPacks>& values,
+                             ColumnParts<kPacks>& parts) {
   const auto& [x, d_y] = values;
   const std::int64_t n = call.features;
   const float mean = call.mean ? call.mean[row] : 0.0f, inverse = call.inverse[row];
@@ -230,7 +230,8 @@ __device__ void join_teams(const float (&sums)[kPacks][kEight], std::int64_t fea
 
 // A block has the rows of one chunk.
 template <typename T, int kTeam, int kPacks>
-__global__ void __launch_bounds__(kRowThreads, kPacks < 4 ? 2 : 1) add_norm_backward_kernel(AddNormBackwardCall<T> call) {
+__global__ void __launch_bounds__(kRowThreads, kPacks < 4 ? 2 : 1)
+    add_norm_backward_kernel(AddNormBackwardCall<T> call) {
   constexpr int kTeams = kRowThreads / kTeam;
   constexpr bool kReadsAhead = kPacks >= 4;  // few blocks run at once then
   ColumnParts<kPacks> parts;

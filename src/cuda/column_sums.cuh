@@ -1,7 +1,8 @@
-// Sums over all rows of 16-bit elements in one launch, with a change of the elements on the way.
+// Sums over all rows in one launch, with a change of the elements on the way.
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "cuda/eight.cuh"
 #include "cuda/launch.h"
@@ -9,15 +10,19 @@
 namespace headway::inline v0::internal::cuda {
 
 inline constexpr int kColumnThreads = 512;
-inline constexpr int kStrip = 32;                                    // columns of a block
-inline constexpr int kStripThreads = kStrip / kEight;                // threads beside each other
-inline constexpr int kStripRows = kColumnThreads / kStripThreads;    // rows that a block takes at once
+inline constexpr int kStrip = 32;                                      // columns of a block
+inline constexpr int kStripThreads = kStrip / kEight;                  // threads beside each other
+inline constexpr int kStripRows = kColumnThreads / kStripThreads;      // rows that a block takes at once
 inline constexpr std::int64_t kMostStripRows = std::int64_t{1} << 15;  // more are too many for one block
 
-// Whether the kernel takes elements of T: 16 bits, rows of whole eights on boundaries of 16 bytes.
+// What is added up in: 16 bits have float32's sums of at most 2^15 of them, float32 has float64's.
+template <typename T>
+using StripSum = std::conditional_t<sizeof(T) == 2, float, double>;
+
+// Whether the kernel takes elements of T: not float64, and rows of whole eights on boundaries of 16 bytes.
 template <typename T, typename... Pointers>
 bool fits_strips(std::int64_t rows, std::int64_t columns, Pointers... pointers) {
-  return sizeof(T) == 2 && rows > 0 && rows <= kMostStripRows && columns > 0 && columns % kEight == 0 &&
+  return sizeof(T) <= 4 && rows > 0 && rows <= kMostStripRows && columns > 0 && columns % kEight == 0 &&
          ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);
 }
 
@@ -28,10 +33,11 @@ template <typename T, typename Function>
 __global__ void __launch_bounds__(kColumnThreads)
     sum_strips(T* result, const T* a, const T* b, std::int64_t rows, std::int64_t columns, T* sums, Function function) {
   constexpr int kAtOnce = 4, kWarps = kColumnThreads / 32;
-  __shared__ float parts[kWarps][kStrip];  // (warps, columns)
+  using Sum = StripSum<T>;
+  __shared__ Sum parts[kWarps][kStrip];  // (warps, columns)
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * kStrip + threadIdx.x % kStripThreads * kEight;
-  float sum[kEight] = {};
+  Sum sum[kEight] = {};
   if (column < columns) {
     for (std::int64_t first = threadIdx.x / kStripThreads; first < rows; first += kStripRows * kAtOnce) {
       Eight<T> x[kAtOnce], y[kAtOnce] = {};
@@ -65,10 +71,10 @@ __global__ void __launch_bounds__(kColumnThreads)
   __syncthreads();
   const std::int64_t own = static_cast<std::int64_t>(blockIdx.x) * kStrip + threadIdx.x;
   if (threadIdx.x >= kStrip || own >= columns) return;
-  float total = 0;
+  Sum total = 0;
 #pragma unroll
   for (int other = 0; other < kWarps; ++other) total += parts[other][threadIdx.x];
-  sums[own] = from_compute<T>(total);
+  sums[own] = from_compute<T>(static_cast<float>(total));
 }
 
 // Starts the kernel for memory that fits_strips().

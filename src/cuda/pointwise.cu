@@ -377,7 +377,7 @@ void activation_backward(const ActivationBackward& task) {
     dispatch_elements(task.dtype, [&]<typename T>() {
       using Real = Compute<T>;
       const ScaledBackwardFunction<kActivation, Real> function{static_cast<Real>(task.factor)};
-      if constexpr (sizeof(T) == 2) {
+      if constexpr (sizeof(T) <= 4) {
         auto* d_before = reinterpret_cast<T*>(task.d_before);
         const auto* d_after = reinterpret_cast<const T*>(task.d_after);
         const auto* saved = reinterpret_cast<const T*>(task.saved);
@@ -413,7 +413,7 @@ void dropout(const DropoutTask& task) {
 void column_sums(const ColumnSums& task) {
   bool summed = false;
   dispatch_elements(task.dtype, [&]<typename T>() {
-    if constexpr (sizeof(T) == 2) {
+    if constexpr (sizeof(T) <= 4) {
       const auto* x = reinterpret_cast<const T*>(task.x);
       if (task.sums_dtype != task.dtype || !fits_strips<T>(task.rows, task.columns, x)) return;
       summed = true;

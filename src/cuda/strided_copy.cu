@@ -377,8 +377,8 @@ bool repeat_packs(const StridedTarget& target, const StridedSource& source, cons
     return false;
   }
   const auto repeat = [&]<typename T>(T) {
-    repeat_value<<<grid_for(only.size, kThreads * (16 / static_cast<int>(sizeof(T)))), kThreads, 0,
-                   current_stream()>>>(static_cast<T*>(target.data), static_cast<const T*>(source.data), only.size);
+    repeat_value<<<grid_for(only.size, kThreads * (16 / static_cast<int>(sizeof(T)))), kThreads, 0, current_stream()>>>(
+        static_cast<T*>(target.data), static_cast<const T*>(source.data), only.size);
     check_launch("repeat_value");
   };
   switch (item) {

@@ -62,9 +62,7 @@ Tensor TransformerEncoderLayer::forward(const EncoderInput& input) const {
     if (input.weights) input.weights->push_back(weights);
     return output;
   };
-  const auto feed_forward = [&](const Tensor& x) {
-    return linear2_.forward(activation_dropout_.forward(linear1_, x));
-  };
+  const auto feed_forward = [&](const Tensor& x) { return linear2_.forward(activation_dropout_.forward(linear1_, x)); };
   Tensor x = input.source;
   if (options_.norm_first) {
     const auto [normed, sum] = dropout_.add_to(x, attend(norm1_.forward(x)), norm2_);
@@ -122,9 +120,7 @@ Tensor TransformerDecoderLayer::forward(const DecoderInput& input, KeyValueCache
     if (input.memory_weights) input.memory_weights->push_back(weights);
     return output;
   };
-  const auto feed_forward = [&](const Tensor& x) {
-    return linear2_.forward(activation_dropout_.forward(linear1_, x));
-  };
+  const auto feed_forward = [&](const Tensor& x) { return linear2_.forward(activation_dropout_.forward(linear1_, x)); };
   Tensor x = input.target;
   if (options_.norm_first) {
     const AddNorm first = dropout_.add_to(x, attend_self(norm1_.forward(x)), norm2_);

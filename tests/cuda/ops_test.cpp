@@ -140,8 +140,18 @@ TEST(CudaOps, Dropout) {
 TEST(CudaOps, AddDropoutNorm) {
   Messages messages;
   // One warp or a whole block for a row, rows without dropout that fill no block of its rule, rows for no fast kernel.
-  for (const Shape& shape : {Shape{37, 128}, {130, 256}, {33, 512}, {19, 1024}, {9, 640}, {5, 2048}, {3, 4096}, {7, 24},
-                             {2, 8192}, {2, 16384}, {4, 100}, {0, 128}}) {
+  for (const Shape& shape : {Shape{37, 128},
+                             {130, 256},
+                             {33, 512},
+                             {19, 1024},
+                             {9, 640},
+                             {5, 2048},
+                             {3, 4096},
+                             {7, 24},
+                             {2, 8192},
+                             {2, 16384},
+                             {4, 100},
+                             {0, 128}}) {
     for (double p : {0.0, 0.2}) {
       const Inputs inputs = {normal(shape), normal(shape, 2), normal({shape[-1]}, 3), normal({shape[-1]}, 4)};
       const std::string name = text("add_dropout_norm", shape) + " " + std::to_string(p);

@@ -106,8 +106,7 @@ class StandInDevice final : public DeviceBackend {
          {&here.norm.x, &here.norm.weight, &here.norm.mean, &here.norm.inverse, &here.norm.d_y, &here.d_sum}) {
       *tensor = host(*tensor);
     }
-    cpu_.add_norm_backward(here,
-                           {host(gradients.x), host(gradients.y), host(gradients.weight), host(gradients.bias)});
+    cpu_.add_norm_backward(here, {host(gradients.x), host(gradients.y), host(gradients.weight), host(gradients.bias)});
   }
   void softmax(SoftmaxKind kind, const Tensor& x, const Tensor& y) override { cpu_.softmax(kind, host(x), host(y)); }
   void softmax_backward(SoftmaxKind kind, const Tensor& y, const Tensor& d_y, const Tensor& d_x) override {
