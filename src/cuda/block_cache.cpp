@@ -1,5 +1,7 @@
 #include "cuda/block_cache.h"
 
+#include <cuda_runtime.h>
+
 #include <algorithm>
 #include <bit>
 #include <memory>
@@ -34,10 +36,17 @@ struct Capacities {
 
 thread_local bool is_ending = false;  // without a destructor: it can be asked to the end
 
-// The caches of a thread, one for each GPU that it used.
+// The caches of a thread, one for each GPU that it used; with the thread its blocks go back to the driver.
 struct ThreadCaches {
   std::array<std::unique_ptr<BlockCache>, kMostDevices> of = {};
-  ~ThreadCaches() { is_ending = true; }
+
+  ~ThreadCaches() {
+    is_ending = true;
+    for (int device = 0; device < kMostDevices; ++device) {
+      BlockCache* cache = of[static_cast<std::size_t>(device)].get();
+      if (cache && cudaSetDevice(device) == cudaSuccess) cache->shrink(0);
+    }
+  }
 };
 
 }  // namespace
@@ -49,8 +58,6 @@ BlockCache* BlockCache::of_thread(int device) {
   if (!cache) cache = std::make_unique<BlockCache>();
   return cache.get();
 }
-
-BlockCache::~BlockCache() { shrink(0); }
 
 // Capacities are multiples of 512 up to 16 of them; above, 2^n and 15 evenly spaced sizes between it and 2^(n + 1).
 int BlockCache::shelf_of(std::size_t bytes) {

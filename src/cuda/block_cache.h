@@ -36,7 +36,6 @@ class BlockCache {
   BlockCache() = default;
   BlockCache(const BlockCache&) = delete;
   BlockCache& operator=(const BlockCache&) = delete;
-  ~BlockCache();
 
  private:
   // Blocks of one capacity.
