@@ -382,9 +382,9 @@ void activation_backward(const ActivationBackward& task) {
         const auto* d_after = reinterpret_cast<const T*>(task.d_after);
         const auto* saved = reinterpret_cast<const T*>(task.saved);
         if (!summed && task.sums_dtype == task.dtype &&
-            fits_strips<T>(task.rows, task.columns, d_before, d_after, saved)) {
+            fits_columns<T>(task.rows, task.columns, d_before, d_after, saved)) {
           summed = true;
-          return launch_strips(d_before, d_after, saved, task.rows, task.columns, reinterpret_cast<T*>(task.sums),
+          return sum_columns(d_before, d_after, saved, task.rows, task.columns, reinterpret_cast<T*>(task.sums),
                                function);
         }
       }
@@ -415,10 +415,10 @@ void column_sums(const ColumnSums& task) {
   dispatch_elements(task.dtype, [&]<typename T>() {
     if constexpr (sizeof(T) <= 4) {
       const auto* x = reinterpret_cast<const T*>(task.x);
-      if (task.sums_dtype != task.dtype || !fits_strips<T>(task.rows, task.columns, x)) return;
+      if (task.sums_dtype != task.dtype || !fits_columns<T>(task.rows, task.columns, x)) return;
       summed = true;
       const T* const none = nullptr;
-      launch_strips(static_cast<T*>(nullptr), x, none, task.rows, task.columns, reinterpret_cast<T*>(task.sums),
+      sum_columns(static_cast<T*>(nullptr), x, none, task.rows, task.columns, reinterpret_cast<T*>(task.sums),
                     FirstFunction());
     }
   });
