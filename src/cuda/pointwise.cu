@@ -385,7 +385,7 @@ void activation_backward(const ActivationBackward& task) {
             fits_columns<T>(task.rows, task.columns, d_before, d_after, saved)) {
           summed = true;
           return sum_columns(d_before, d_after, saved, task.rows, task.columns, reinterpret_cast<T*>(task.sums),
-                               function);
+                             function);
         }
       }
       launch_two<T>(task.d_before, task.d_after, task.saved, task.rows * task.columns, function);
@@ -419,7 +419,7 @@ void column_sums(const ColumnSums& task) {
       summed = true;
       const T* const none = nullptr;
       sum_columns(static_cast<T*>(nullptr), x, none, task.rows, task.columns, reinterpret_cast<T*>(task.sums),
-                    FirstFunction());
+                  FirstFunction());
     }
   });
   if (summed) return;

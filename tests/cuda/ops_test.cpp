@@ -175,7 +175,8 @@ TEST(CudaOps, AddDropoutNorm) {
 
 TEST(CudaOps, LinearDropout) {
   Messages messages;
-  for (const auto& [x, out] : std::vector<std::pair<Shape, std::int64_t>>{{{2, 5, 19}, 23}, {{130, 256}, 512}, {{2100, 64}, 1024}}) {
+  for (const auto& [x, out] :
+       std::vector<std::pair<Shape, std::int64_t>>{{{2, 5, 19}, 23}, {{130, 256}, 512}, {{2100, 64}, 1024}}) {
     const Tensor weight = headway::scale(normal({out, x[-1]}, 2), 1 / std::sqrt(static_cast<double>(x[-1])));
     for (Activation activation : {Activation::none, Activation::relu, Activation::gelu}) {
       expect_gpu_agrees(
