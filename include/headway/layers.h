@@ -50,6 +50,8 @@ class HEADWAY_API LayerNorm : public Module {
  public:
   explicit LayerNorm(const LayerNormOptions& options);
   Tensor forward(const Tensor& x) const;
+  const Parameter& weight() const { return weight_; }
+  const Parameter& bias() const { return bias_; }
   const LayerNormOptions& options() const { return options_; }
 
  private:
@@ -98,8 +100,12 @@ class HEADWAY_API Dropout : public Module {
  public:
   explicit Dropout(double probability = 0.5);
   Tensor forward(const Tensor& x) const;
+  // dropout(linear(x)), kept once for the backward pass where it can be.
+  Tensor forward(const Linear& linear, const Tensor& x) const;
   // x + dropout(y) in one pass.
   Tensor add_to(const Tensor& x, const Tensor& y) const;
+  // That sum and its norm in one pass.
+  AddNorm add_to(const Tensor& x, const Tensor& y, const LayerNorm& norm) const;
 
  private:
   double probability_;

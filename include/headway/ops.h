@@ -31,6 +31,11 @@ HEADWAY_API Tensor matmul(const Tensor& a, const Tensor& b);
 HEADWAY_API Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                           Activation activation = Activation::none);
 
+// dropout(linear(x, weight, bias, activation), probability, seed), which after a relu keeps one result for the backward
+// pass instead of two.
+HEADWAY_API Tensor linear_dropout(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation,
+                                  double probability, std::uint64_t seed);
+
 // ---- elementwise ----
 
 HEADWAY_API Tensor add(const Tensor& a, const Tensor& b);
@@ -77,6 +82,20 @@ HEADWAY_API Tensor log_softmax(const Tensor& x, int dim = -1);
 // undefined.
 HEADWAY_API Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
                               double epsilon = 1e-5);
+
+struct AddNormOptions {
+  double probability = 0;  // of dropout: in [0, 1), rounded to 1/65536
+  std::uint64_t seed = 0;
+  Tensor weight = {};  // [features] or undefined
+  Tensor bias = {};    // likewise
+  double epsilon = 1e-5;
+};
+struct AddNorm {
+  Tensor normed;
+  Tensor sum;
+};
+// sum = x + dropout(y), a residual connection, and normed = layer_norm(sum), in one pass. x and y have one shape.
+HEADWAY_API AddNorm add_dropout_norm(const Tensor& x, const Tensor& y, const AddNormOptions& options = {});
 
 // x / sqrt(mean(x^2) + epsilon) * weight over the last dimension. Without an epsilon: the machine epsilon of float64
 // for float64, else of float32.

@@ -127,6 +127,15 @@ class Walk {
     return a->sequence < b->sequence;
   }
 
+  // What has come for a result so far, taken out where it may be written over; undefined otherwise.
+  Tensor take_pending(const GradientRecord& record) {
+    const auto place = record.node ? pending_.find(record.node.get()) : pending_.end();
+    if (place == pending_.end()) return {};
+    Tensor& sum = place->second[static_cast<std::size_t>(record.output)];
+    if (!sum.defined() || !is_sole_owner(sum) || !sum.is_contiguous()) return {};
+    return std::exchange(sum, Tensor());
+  }
+
   void step(Node& node) {
     check(static_cast<bool>(node.backward), "backward: the record of ", node.name,
           " was freed by an earlier backward; pass retain_graph to go through it again");
@@ -134,12 +143,16 @@ class Walk {
     const auto place = pending_.find(&node);
     call.d_outputs = std::move(place->second);
     pending_.erase(place);
-    for (const auto& input : node.inputs) call.wanted.push_back(input != nullptr);
+    for (const auto& input : node.inputs) {
+      call.wanted.push_back(input != nullptr);
+      call.sums.push_back(input ? take_pending(*input) : Tensor());
+    }
     Tensors gradients = node.backward(call);
     if (!retain_graph_) node.backward = nullptr;
     call.d_outputs.clear();  // an input's gradient may be the only one left to see this memory
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       GradientRecord* input = node.inputs[i].get();
+      if (call.sums[i].defined()) deliver(*input, std::exchange(call.sums[i], Tensor()));
       if (!input || i >= gradients.size() || !gradients[i].defined()) continue;
       check(gradients[i].shape() == input->shape && gradients[i].dtype() == input->dtype, node.name,
             ": the gradient of input ", i, " is ", gradients[i], ", expected ", input->dtype, input->shape);

@@ -34,9 +34,13 @@ using Tensors = std::vector<Tensor>;
 struct BackwardCall {
   Tensors d_outputs;  // undefined where zero
   std::vector<bool> wanted;
+  Tensors sums;  // what other operations gave for the inputs so far, where nobody else sees it; undefined: nothing
 
   const Tensor& d_output(std::size_t index = 0) const { return d_outputs[index]; }
   bool wants(std::size_t input) const { return wanted[input]; }
+  // The sum so far of an input's gradient, dense, to be given back as its gradient with this operation's part added;
+  // undefined where there is none. What is not taken is added to afterwards.
+  Tensor take_sum(std::size_t input) { return std::exchange(sums[input], Tensor()); }
 };
 
 // Gives the gradients of the inputs, in the order in which record() got them; undefined ones count as zero. At least

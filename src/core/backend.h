@@ -30,7 +30,7 @@ class Backend {
   virtual void binary(const BinaryTask& task) = 0;
   virtual void scale(const ScaleTask& task) = 0;
   virtual void activate(const ActivateTask& task) = 0;
-  // d_before = d_after * slope, and its column sums in the same pass where they are wanted.
+  // d_before = d_after * factor * slope, and its column sums in the same pass where they are wanted.
   virtual void activation_backward(const ActivationBackward& task) = 0;
   virtual void dropout(const DropoutTask& task) = 0;
   virtual void column_sums(const ColumnSums& task) = 0;
@@ -41,6 +41,9 @@ class Backend {
   virtual void norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon,
                     const NormResult& result) = 0;
   virtual void norm_backward(const NormBackwardInputs& inputs, const NormGradients& gradients) = 0;
+  // Fills `sum` and the norm's result.
+  virtual void add_norm(const AddNormInputs& inputs, const Tensor& sum, const NormResult& result) = 0;
+  virtual void add_norm_backward(const AddNormBackwardInputs& inputs, const AddNormGradients& gradients) = 0;
   virtual void softmax(SoftmaxKind kind, const Tensor& x, const Tensor& y) = 0;
   // d_x may be d_y itself.
   virtual void softmax_backward(SoftmaxKind kind, const Tensor& y, const Tensor& d_y, const Tensor& d_x) = 0;

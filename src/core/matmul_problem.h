@@ -30,7 +30,8 @@ struct MatmulProblem {
   const std::byte* bias = nullptr;  // (columns), of the result's dtype, contiguous; null: none
   Activation activation = Activation::none;
   Matrix before_activation = {};  // (batch, rows, columns): where a b + bias is kept too; data null: nowhere
-  bool accumulate = false;        // result += a b, for a result of float32 or float64; without bias and activation
+  // result += a b, without bias and activation. Results of 16 bits are rounded once; the CPU does not take them.
+  bool accumulate = false;
 };
 
 }  // namespace headway::inline v0::internal

@@ -62,10 +62,12 @@ constexpr bool slope_from_output(Activation activation) {
   return activation == Activation::relu || activation == Activation::tanh || activation == Activation::sigmoid;
 }
 
-// The gradient before an activation, and of the bias that was added there. All contiguous.
+// The gradient before an activation, and of the bias that was added there: d_before = d_after * factor * slope, where
+// the first product is rounded to the dtype. All contiguous.
 struct ActivationBackward {
   Activation activation = Activation::none;
   DType dtype = DType::float32;
+  double factor = 1;
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   const std::byte* d_after = nullptr;  // (rows, columns)

@@ -1,6 +1,7 @@
 // Norms, softmax and cross entropy as every backend takes them. All tensors are dense; rows are the last dimension.
 #pragma once
 
+#include "core/random.h"
 #include "headway/ops.h"
 #include "headway/tensor.h"
 
@@ -24,6 +25,29 @@ struct NormBackwardInputs {
   Tensor mean;    // undefined: RMS norm
   Tensor inverse;
   Tensor d_y;
+};
+
+// A residual connection and its norm: sum = x + dropout(y), which is rounded to their dtype, and its layer norm.
+struct AddNormInputs {
+  Tensor x = {};
+  Tensor y = {};             // of x's shape
+  ElementDropout rule = {};  // of y's elements
+  Tensor weight = {};        // undefined: ones
+  Tensor bias = {};          // undefined: zeros
+  double epsilon = 0;
+};
+
+struct AddNormBackwardInputs {
+  NormBackwardInputs norm = {};  // of the sum
+  Tensor d_sum = {};             // what came for the sum itself; undefined: nothing
+  ElementDropout rule = {};
+};
+
+struct AddNormGradients {
+  Tensor x = {};       // may be d_y; undefined: not wanted
+  Tensor y = {};       // memory of its own; undefined: not wanted
+  Tensor weight = {};  // (features); undefined: not wanted
+  Tensor bias = {};    // (features); undefined: not wanted
 };
 
 enum class SoftmaxKind { softmax, logarithm };

@@ -1,5 +1,6 @@
 #include "cpu/backend.h"
 
+#include "core/add_norm.h"
 #include "cpu/attention.h"
 #include "cpu/decoding.h"
 #include "cpu/matmul.h"
@@ -26,6 +27,12 @@ class CpuBackend final : public Backend {
   }
   void norm_backward(const NormBackwardInputs& inputs, const NormGradients& gradients) override {
     cpu::norm_backward(inputs, gradients);
+  }
+  void add_norm(const AddNormInputs& inputs, const Tensor& sum, const NormResult& result) override {
+    add_norm_in_steps(*this, inputs, sum, result);
+  }
+  void add_norm_backward(const AddNormBackwardInputs& inputs, const AddNormGradients& gradients) override {
+    add_norm_backward_in_steps(*this, inputs, gradients);
   }
   void softmax(SoftmaxKind kind, const Tensor& x, const Tensor& y) override { cpu::softmax(kind, x, y); }
   void softmax_backward(SoftmaxKind kind, const Tensor& y, const Tensor& d_y, const Tensor& d_x) override {

@@ -162,7 +162,16 @@ void dropout(const DropoutTask& task) {
   });
 }
 
-void activation_backward(const ActivationBackward& problem) {
+void activation_backward(const ActivationBackward& task) {
+  ActivationBackward problem = task;
+  if (task.factor != 1) {
+    scale({.dtype = task.dtype,
+           .count = task.rows * task.columns,
+           .x = task.d_after,
+           .result = task.d_before,
+           .factor = task.factor});
+    problem.d_after = task.d_before;
+  }
   const PointwiseKernels& kernels = pointwise_kernels();
   const auto task_at = [&](std::int64_t first) {
     ActivationBackwardTask task;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/add_norm.h"
 #include "core/cuda_library.h"
 #include "cuda/attention.h"
 #include "cuda/decoding.h"
@@ -39,6 +40,14 @@ class CudaBackend final : public DeviceBackend {
   }
   void norm_backward(const NormBackwardInputs& inputs, const NormGradients& gradients) override {
     on_gpu().call(cuda::norm_backward, inputs, gradients);
+  }
+  void add_norm(const AddNormInputs& inputs, const Tensor& sum, const NormResult& result) override {
+    if (!on_gpu().call(cuda::add_norm, inputs, sum, result)) add_norm_in_steps(*this, inputs, sum, result);
+  }
+  void add_norm_backward(const AddNormBackwardInputs& inputs, const AddNormGradients& gradients) override {
+    if (!on_gpu().call(cuda::add_norm_backward, inputs, gradients)) {
+      add_norm_backward_in_steps(*this, inputs, gradients);
+    }
   }
   void softmax(SoftmaxKind kind, const Tensor& x, const Tensor& y) override {
     on_gpu().call(cuda::softmax, kind, x, y);

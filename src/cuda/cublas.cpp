@@ -4,10 +4,12 @@
 
 #include <array>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <unordered_map>
 
 #include "cuda/launch.h"
 
@@ -181,7 +183,7 @@ class Layout {
   Made made_;
 };
 
-// A product in the library's words.
+// A product in the library's words, but for its memory.
 struct Description {
   Made operation;
   Layout left, right, result;
@@ -196,6 +198,10 @@ struct Description {
     set(library().description_set, operation, kTransposeA, static_cast<std::int32_t>(p.left.transposed));
     set(library().description_set, operation, kTransposeB, static_cast<std::int32_t>(p.right.transposed));
     set(library().description_set, operation, kEpilogue, epilogue_of(p));
+    set_bias(p);
+  }
+
+  void set_bias(const LtProduct& p) {
     if (p.bias) set(library().description_set, operation, kBiasPointer, p.bias);
   }
 };
@@ -266,16 +272,38 @@ Key key_of(int device, const LtProduct& p) {
           p.accumulate};
 }
 
-// The algorithm for a product, asked for once; none where the library has none.
-std::optional<Heuristic> find_algorithm(int device, void* handle, const Description& description, const LtProduct& p) {
-  constexpr std::size_t kMostKept = 1 << 14;
-  static std::mutex mutex;
-  static std::map<Key, std::optional<Heuristic>> kept;
-  const Key key = key_of(device, p);
-  const std::lock_guard lock(mutex);
-  if (const auto place = kept.find(key); place != kept.end()) return place->second;
-  if (kept.size() >= kMostKept) kept.clear();
-  return kept.emplace(key, ask_for_algorithm(handle, description, p)).first->second;
+struct KeyHash {
+  std::size_t operator()(const Key& key) const {
+    std::uint64_t hash = 0;
+    for (const std::int64_t part : key) {
+      hash = (hash ^ static_cast<std::uint64_t>(part)) * 0x9E3779B97F4A7C15;
+      hash ^= hash >> 32;
+    }
+    return hash;
+  }
+};
+
+// A product that a thread has met before: its description, and the algorithm, none where the library has none.
+struct Plan {
+  Description description;
+  std::optional<Heuristic> chosen;
+
+  Plan(void* handle, const LtProduct& p) : description(p), chosen(ask_for_algorithm(handle, description, p)) {}
+};
+
+// The thread's plan for a product, made once.
+Plan& plan_of(int device, void* handle, const LtProduct& p) {
+  constexpr std::size_t kMostKept = 1 << 12;
+  thread_local std::unordered_map<Key, std::unique_ptr<Plan>, KeyHash> kept;
+  std::unique_ptr<Plan>* place = &kept[key_of(device, p)];
+  if (!*place) {
+    if (kept.size() > kMostKept) {
+      kept.clear();
+      place = &kept[key_of(device, p)];
+    }
+    *place = std::make_unique<Plan>(handle, p);
+  }
+  return **place;
 }
 
 }  // namespace
@@ -283,21 +311,22 @@ std::optional<Heuristic> find_algorithm(int device, void* handle, const Descript
 bool lt_product(const LtProduct& product) {
   const int device = current_device();
   void* handle = handle_of(device);
-  const Description description(product);
-  const std::optional<Heuristic> chosen = find_algorithm(device, handle, description, product);
-  if (!chosen) return false;
-  const DeviceBuffer workspace(chosen->workspace_bytes);
+  Plan& plan = plan_of(device, handle, product);
+  if (!plan.chosen) return false;
+  plan.description.set_bias(product);
+  const DeviceBuffer workspace(plan.chosen->workspace_bytes);
   const double alpha64 = 1, beta64 = product.accumulate ? 1 : 0;
   const float alpha32 = 1, beta32 = product.accumulate ? 1 : 0;
   const bool is64 = product.dtype == DType::float64;
   const void* alpha = is64 ? static_cast<const void*>(&alpha64) : &alpha32;
   const void* beta = is64 ? static_cast<const void*>(&beta64) : &beta32;
+  const Description& description = plan.description;
   void* layout = description.result.get();
-  check_status(
-      library().matmul(handle, description.operation.get(), alpha, product.left.data, description.left.get(),
-                       product.right.data, description.right.get(), beta, product.result, layout, product.result,
-                       layout, &chosen->algorithm, workspace.as<void>(), chosen->workspace_bytes, current_stream()),
-      "cublasLtMatmul");
+  check_status(library().matmul(handle, description.operation.get(), alpha, product.left.data, description.left.get(),
+                                product.right.data, description.right.get(), beta, product.result, layout,
+                                product.result, layout, &plan.chosen->algorithm, workspace.as<void>(),
+                                plan.chosen->workspace_bytes, current_stream()),
+               "cublasLtMatmul");
   return true;
 }
 

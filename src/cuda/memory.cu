@@ -4,6 +4,7 @@
 #include <mutex>
 #include <utility>
 
+#include "cuda/block_cache.h"
 #include "cuda/memory.h"
 #include "cuda/recording.h"
 
@@ -118,6 +119,13 @@ void trim_pool(int device) {
   check_cuda(cudaMemPoolTrimTo(pool, 0), "cudaMemPoolTrimTo");
 }
 
+// Whether the stream's work is being recorded into a graph, not done.
+bool is_recording(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check_cuda(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
+}
+
 }  // namespace
 
 cudaStream_t current_stream() { return stream_of(current_device()); }
@@ -130,12 +138,17 @@ void* allocate(std::size_t bytes) {
   const int device = current_device();
   gpu_of(device);  // sets the pool up, also where the stream is the caller's
   const cudaStream_t stream = stream_of(device);
+  // What a graph is recorded with belongs to the graph.
+  BlockCache* const cache = is_recording(stream) ? nullptr : BlockCache::of_thread(device);
+  if (void* kept = cache ? cache->take(bytes) : nullptr) return kept;
+  const std::size_t capacity = BlockCache::capacity_of(bytes);
   void* memory = nullptr;
-  cudaError_t error = cudaMallocAsync(&memory, bytes, stream);
+  cudaError_t error = cudaMallocAsync(&memory, capacity, stream);
   if (error == cudaErrorMemoryAllocation) {
     cudaGetLastError();
+    if (cache) cache->shrink(0);
     trim_pool(device);
-    error = cudaMallocAsync(&memory, bytes, stream);
+    error = cudaMallocAsync(&memory, capacity, stream);
   }
   if (error == cudaErrorMemoryAllocation) {
     cudaGetLastError();
@@ -144,12 +157,22 @@ void* allocate(std::size_t bytes) {
     fail("cuda: out of memory: ", bytes, " bytes were asked for, ", free_bytes, " of ", total_bytes, " are free");
   }
   check_cuda(error, "cudaMallocAsync");
+  if (cache) cache->note_fresh(memory, capacity);
   return memory;
 }
 
 void release(void* memory) noexcept {
   if (memory == nullptr || release_while_recording(memory)) return;
   try {
+    BlockCache* const cache = BlockCache::of_thread(current_device());
+    if (!cache || !cache->keep(memory)) free_block(memory);
+  } catch (...) {
+  }
+}
+
+void free_block(void* memory) noexcept {
+  try {
+    BlockCache::forget(memory);
     // Where the process is ending CUDA may be gone already, and all memory with it.
     if (cudaFreeAsync(memory, current_stream()) != cudaSuccess) cudaGetLastError();
   } catch (...) {

@@ -204,7 +204,7 @@ void norm_column_sums(const NormBackwardCall<T>& call, T* d_weight, T* d_bias) {
 
 void norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon, const NormResult& result) {
   const std::int64_t rows = row_count(x), features = x.size(-1);
-  if (rows == 0) return;
+  if (rows == 0 || add_norm({.x = x, .weight = weight, .bias = bias, .epsilon = epsilon}, {}, result)) return;
   dispatch_elements(x.dtype(), [&]<typename T>() {
     using Real = Compute<T>;
     const NormCall<T> call = {rows,
@@ -225,7 +225,10 @@ void norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsi
 
 void norm_backward(const NormBackwardInputs& inputs, const NormGradients& gradients) {
   const std::int64_t rows = row_count(inputs.x), features = inputs.x.size(-1);
-  if (features == 0) return;
+  if (features == 0 ||
+      add_norm_backward({.norm = inputs}, {.x = gradients.x, .weight = gradients.weight, .bias = gradients.bias})) {
+    return;
+  }
   dispatch_elements(inputs.x.dtype(), [&]<typename T>() {
     using Real = Compute<T>;
     const NormBackwardCall<T> call = {rows,

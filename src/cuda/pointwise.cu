@@ -2,6 +2,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cuda/column_sums.cuh"
+#include "cuda/dropout.cuh"
 #include "cuda/element.cuh"
 #include "cuda/launch.h"
 #include "cuda/middle_sum.h"
@@ -266,6 +268,23 @@ struct ActivationBackwardFunction {
   }
 };
 
+// The same of d_after * factor.
+template <Activation kActivation, typename Real>
+struct ScaledBackwardFunction {
+  Real factor;
+  __device__ Real operator()(Real d_after, Real saved) const {
+    return ActivationBackwardFunction<kActivation>()(d_after * factor, saved);
+  }
+};
+
+// The first of two values.
+struct FirstFunction {
+  template <typename Real>
+  __device__ Real operator()(Real a, Real) const {
+    return a;
+  }
+};
+
 // Calls f.template operator()<kActivation>() with the activation.
 template <typename Function>
 void dispatch_activation(Activation activation, const Function& f) {
@@ -289,39 +308,37 @@ void dispatch_activation(Activation activation, const Function& f) {
 
 // ---- dropout ----
 
-__device__ inline float multiply_rounded(float a, float b) { return __fmul_rn(a, b); }
-__device__ inline double multiply_rounded(double a, double b) { return __dmul_rn(a, b); }
-
-// One Philox call for each thread: its eight draws are those of the elements e, e + 16, ... of a block of 128.
-// first_call: the number of the first block's first call.
+// result = dropout(x), or base + that: eight neighbours for each thread. first: the index of the first element.
 template <typename T>
-__global__ void drop_elements(T* result, const T* base, const T* x, std::int64_t count, std::int64_t first_call,
-                              ElementDropout rule) {
-  constexpr int kCalls = ElementDropout::kCalls, kDraws = ElementDropout::kBlock / kCalls;
-  const std::int64_t calls = (count + ElementDropout::kBlock - 1) / ElementDropout::kBlock * kCalls;
+__global__ void drop_elements(T* result, const T* base, const T* x, std::int64_t count, std::int64_t first,
+                              bool is_aligned, ElementDropout rule) {
+  constexpr int kPacks = kEight / kPackCount<T>;
   const auto scale = static_cast<Compute<T>>(rule.scale);
-  const std::int64_t step = gridDim.x * std::int64_t{kThreads};
-  for (std::int64_t i = blockIdx.x * std::int64_t{kThreads} + threadIdx.x; i < calls; i += step) {
-    const auto call = static_cast<std::uint64_t>(first_call + i);
-    const auto words = philox4x32_7(
-        {static_cast<std::uint32_t>(call), static_cast<std::uint32_t>(call >> 32), 0, ElementDropout::kDomain},
-        philox_key(rule.seed));
-    const std::int64_t element = i / kCalls * ElementDropout::kBlock + i % kCalls;
-    Compute<T> values[kDraws], bases[kDraws];  // all are read before the first is written
+  const std::int64_t step = gridDim.x * std::int64_t{kThreads} * kEight;
+  const std::int64_t end = (count + kEight * 32 - 1) / (kEight * 32) * (kEight * 32);  // whole warps take part
+  for (std::int64_t i = (blockIdx.x * std::int64_t{kThreads} + threadIdx.x) * kEight; i < end; i += step) {
+    Values<T> values[kPacks];  // read before the draws, which take their time
 #pragma unroll
-    for (int j = 0; j < kDraws; ++j) {
-      const std::int64_t at = element + j * kCalls;
-      values[j] = at < count ? to_compute(x[at]) : Compute<T>(0);
-      bases[j] = at < count && base != nullptr ? to_compute(base[at]) : Compute<T>(0);
+    for (int pack = 0; pack < kPacks; ++pack) {
+      const std::int64_t at = i + pack * kPackCount<T>, left = count - at;
+      values[pack] = load_pack(x + at, left, is_aligned && left >= kPackCount<T>);
     }
+    const std::uint32_t kept = kept_of_eight(rule, first + i);
 #pragma unroll
-    for (int j = 0; j < kDraws; ++j) {
-      const std::uint32_t draw = j % 2 == 0 ? words[j / 2] & 0xFFFF : words[j / 2] >> 16;
-      // The product is rounded before it is added, as on every device.
-      Compute<T> value = draw < rule.threshold ? Compute<T>(0) : multiply_rounded(values[j], scale);
-      if (base != nullptr) value = bases[j] + value;
-      const std::int64_t at = element + j * kCalls;
-      if (at < count) result[at] = from_compute<T>(value);
+    for (int pack = 0; pack < kPacks; ++pack) {
+      const std::int64_t at = i + pack * kPackCount<T>, left = count - at;
+      if (left <= 0) break;
+      const bool whole = is_aligned && left >= kPackCount<T>;
+#pragma unroll
+      for (int j = 0; j < kPackCount<T>; ++j) {
+        values[pack].items[j] = dropped(values[pack].items[j], kept >> (pack * kPackCount<T> + j) & 1, scale);
+      }
+      if (base != nullptr) {
+        const Values<T> bases = load_pack(base + at, left, whole);
+#pragma unroll
+        for (int j = 0; j < kPackCount<T>; ++j) values[pack].items[j] = bases.items[j] + values[pack].items[j];
+      }
+      store_pack<T>(values[pack], result + at, left, whole);
     }
   }
 }
@@ -355,13 +372,26 @@ void activate(const ActivateTask& task) {
 }
 
 void activation_backward(const ActivationBackward& task) {
+  bool summed = task.sums == nullptr;
   dispatch_activation(task.activation, [&]<Activation kActivation>() {
     dispatch_elements(task.dtype, [&]<typename T>() {
-      launch_two<T>(task.d_before, task.d_after, task.saved, task.rows * task.columns,
-                    ActivationBackwardFunction<kActivation>());
+      using Real = Compute<T>;
+      const ScaledBackwardFunction<kActivation, Real> function{static_cast<Real>(task.factor)};
+      if constexpr (sizeof(T) <= 4) {
+        auto* d_before = reinterpret_cast<T*>(task.d_before);
+        const auto* d_after = reinterpret_cast<const T*>(task.d_after);
+        const auto* saved = reinterpret_cast<const T*>(task.saved);
+        if (!summed && task.sums_dtype == task.dtype &&
+            fits_columns<T>(task.rows, task.columns, d_before, d_after, saved)) {
+          summed = true;
+          return sum_columns(d_before, d_after, saved, task.rows, task.columns, reinterpret_cast<T*>(task.sums),
+                             function);
+        }
+      }
+      launch_two<T>(task.d_before, task.d_after, task.saved, task.rows * task.columns, function);
     });
   });
-  if (task.sums == nullptr) return;
+  if (summed) return;
   column_sums({.dtype = task.dtype,
                .rows = task.rows,
                .columns = task.columns,
@@ -372,17 +402,27 @@ void activation_backward(const ActivationBackward& task) {
 
 void dropout(const DropoutTask& task) {
   if (task.count == 0) return;
-  const std::int64_t first_call = task.first / ElementDropout::kBlock * ElementDropout::kCalls;
   dispatch_elements(task.dtype, [&]<typename T>() {
-    constexpr std::int64_t kBlockElements = kThreads / ElementDropout::kCalls * ElementDropout::kBlock;
-    drop_elements<T><<<grid_for(task.count, kBlockElements), kThreads, 0, current_stream()>>>(
+    drop_elements<T><<<grid_for(task.count, kThreads * kEight), kThreads, 0, current_stream()>>>(
         reinterpret_cast<T*>(task.result), reinterpret_cast<const T*>(task.base), reinterpret_cast<const T*>(task.x),
-        task.count, first_call, task.rule);
+        task.count, task.first, aligned(task.result, task.base, task.x), task.rule);
     check_launch("drop_elements");
   });
 }
 
 void column_sums(const ColumnSums& task) {
+  bool summed = false;
+  dispatch_elements(task.dtype, [&]<typename T>() {
+    if constexpr (sizeof(T) <= 4) {
+      const auto* x = reinterpret_cast<const T*>(task.x);
+      if (task.sums_dtype != task.dtype || !fits_columns<T>(task.rows, task.columns, x)) return;
+      summed = true;
+      const T* const none = nullptr;
+      sum_columns(static_cast<T*>(nullptr), x, none, task.rows, task.columns, reinterpret_cast<T*>(task.sums),
+                  FirstFunction());
+    }
+  });
+  if (summed) return;
   middle_sum_as({.dtype = task.dtype, .middle = task.rows, .inner = task.columns, .x = task.x, .target = task.sums},
                 task.sums_dtype);
 }

@@ -13,6 +13,11 @@ namespace headway::inline v0::internal::cuda {
 void norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon, const NormResult& result);
 void norm_backward(const NormBackwardInputs& inputs, const NormGradients& gradients);
 
+// The same in one pass over the elements; false, with nothing done, where rows are too long or not of whole packs.
+// `inputs.y` undefined: a plain norm, without a sum.
+bool add_norm(const AddNormInputs& inputs, const Tensor& sum, const NormResult& result);
+bool add_norm_backward(const AddNormBackwardInputs& inputs, const AddNormGradients& gradients);
+
 void softmax(SoftmaxKind kind, const Tensor& x, const Tensor& y);
 // d_x may be d_y itself.
 void softmax_backward(SoftmaxKind kind, const Tensor& y, const Tensor& d_y, const Tensor& d_x);

@@ -355,6 +355,48 @@ void copy_loops(To* target, const Source& source, Loops loops) {
   }
 }
 
+// target (count) = one value everywhere; target is aligned to packs.
+template <typename T>
+__global__ void repeat_value(T* target, const T* value, std::int64_t count) {
+  constexpr int kCount = 16 / sizeof(T);
+  Pack<T, kCount> pack;
+#pragma unroll
+  for (T& item : pack.items) item = *value;
+  const std::int64_t packs = count / kCount, step = gridDim.x * std::int64_t{kThreads};
+  const std::int64_t first = blockIdx.x * std::int64_t{kThreads} + threadIdx.x;
+  for (std::int64_t i = first; i < packs; i += step) reinterpret_cast<Pack<T, kCount>*>(target)[i] = pack;
+  if (const std::int64_t rest = packs * kCount + first; rest < count) target[rest] = pack.items[0];
+}
+
+// Whether the copy was of one value to neighbours that packs allow; if so it is done.
+bool repeat_packs(const StridedTarget& target, const StridedSource& source, const Loops& loops) {
+  const Dimension& only = loops.dims[0];
+  const std::size_t item = item_size(target.dtype);
+  if (loops.count != 1 || only.source_stride != 0 || only.target_stride != 1 || item > 8 ||
+      reinterpret_cast<std::uintptr_t>(target.data) % 16 != 0) {
+    return false;
+  }
+  const auto repeat = [&]<typename T>(T) {
+    repeat_value<<<grid_for(only.size, kThreads * (16 / static_cast<int>(sizeof(T)))), kThreads, 0, current_stream()>>>(
+        static_cast<T*>(target.data), static_cast<const T*>(source.data), only.size);
+    check_launch("repeat_value");
+  };
+  switch (item) {
+    case 1:
+      repeat(std::uint8_t{});
+      break;
+    case 2:
+      repeat(std::uint16_t{});
+      break;
+    case 4:
+      repeat(std::uint32_t{});
+      break;
+    default:
+      repeat(std::uint64_t{});
+  }
+  return true;
+}
+
 // Copies elements of one dtype as units of bytes, as wide ones as their places allow.
 void copy_units(const StridedTarget& target, const StridedSource& source, const Loops& loops) {
   const std::size_t item = item_size(target.dtype);
@@ -383,6 +425,7 @@ void strided_copy(const StridedTarget& target, const StridedSource& source, cons
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return;
   const Loops loops = plan_loops(target, source, shape);
   if (target.dtype == source.dtype) {
+    if (repeat_packs(target, source, loops)) return;
     if (!loops.contiguous()) return copy_units(target, source, loops);
     const std::size_t bytes = static_cast<std::size_t>(loops.elements()) * item_size(target.dtype);
     check_cuda(cudaMemcpyAsync(target.data, source.data, bytes, cudaMemcpyDeviceToDevice, current_stream()),

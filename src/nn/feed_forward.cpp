@@ -37,9 +37,8 @@ FeedForward::FeedForward(const FeedForwardOptions& options)
 }
 
 Tensor FeedForward::forward(const Tensor& x) const {
-  Tensor hidden = linear1_.forward(x);
-  if (gate_) hidden = mul(hidden, gate_->forward(x));
-  return linear2_.forward(dropout_.forward(hidden));
+  if (!gate_) return linear2_.forward(dropout_.forward(linear1_, x));
+  return linear2_.forward(dropout_.forward(mul(linear1_.forward(x), gate_->forward(x))));
 }
 
 }  // namespace headway::inline v0

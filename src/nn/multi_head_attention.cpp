@@ -9,6 +9,7 @@
 #include "nn/attention_masks.h"
 #include "nn/initial_values.h"
 #include "ops/attention_heads.h"
+#include "ops/linear.h"
 
 namespace headway::inline v0 {
 
@@ -136,12 +137,16 @@ struct MultiHeadAttention::Call {
   std::int64_t length(const Tensor& tensor) const { return tensor.size(length_first ? 0 : 1); }
   bool reads_static_cache() const { return input.cache && input.cache_is_static && cached > 0; }
 
+  // A projection after its dropout; an undefined one stays undefined.
+  Tensor dropped(const Tensor& projected) const {
+    const double probability = layer.options_.projection_dropout;
+    if (probability == 0 || !layer.is_training() || !projected.defined()) return projected;
+    return dropout(projected, probability, next_random_seed());
+  }
+
   // A projection with its dropout.
   Tensor project(const Tensor& x, const Tensor& weight, const Tensor& bias) const {
-    const Tensor projected = linear(x, weight, bias);
-    const double probability = layer.options_.projection_dropout;
-    if (probability == 0 || !layer.is_training()) return projected;
-    return dropout(projected, probability, next_random_seed());
+    return dropped(linear(x, weight, bias));
   }
 
   // Where queries, keys and values lie after as few products as their sources allow.
@@ -168,14 +173,17 @@ struct MultiHeadAttention::Call {
     }
     const std::vector<std::int64_t> sizes =
         one_key_value ? std::vector<std::int64_t>{q, 2 * kv} : std::vector<std::int64_t>{q, kv, kv};
-    const std::vector<Tensor> weights = split(weight, sizes);
-    const std::vector<Tensor> biases = bias.defined() ? split(bias, sizes) : std::vector<Tensor>(sizes.size());
-    const Tensor queries = project(input.query, weights[0], biases[0]);
-    if (reads_static_cache()) return {heads(queries, 0, query_heads), {}, {}};
-    const Tensor keys = project(input.key, weights[1], biases[1]);
-    if (one_key_value) return {heads(queries, 0, query_heads), heads(keys, 0, kv_heads), heads(keys, kv, kv_heads)};
-    return {heads(queries, 0, query_heads), heads(keys, 0, kv_heads),
-            heads(project(input.value, weights[2], biases[2]), 0, kv_heads)};
+    std::vector<Tensor> sources = {input.query, input.key};
+    if (!one_key_value) sources.push_back(input.value);
+    if (reads_static_cache()) sources = {input.query, Tensor(), Tensor()};
+    sources.resize(sizes.size());
+    std::vector<Tensor> parts = internal::linear_parts(sources, weight, bias, sizes);
+    for (Tensor& part : parts) part = dropped(part);
+    if (reads_static_cache()) return {heads(parts[0], 0, query_heads), {}, {}};
+    if (one_key_value) {
+      return {heads(parts[0], 0, query_heads), heads(parts[1], 0, kv_heads), heads(parts[1], kv, kv_heads)};
+    }
+    return {heads(parts[0], 0, query_heads), heads(parts[1], 0, kv_heads), heads(parts[2], 0, kv_heads)};
   }
 
   // Appends learned and zero keys or values to [batch, kv_heads, length, head_dim].

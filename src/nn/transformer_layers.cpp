@@ -62,16 +62,14 @@ Tensor TransformerEncoderLayer::forward(const EncoderInput& input) const {
     if (input.weights) input.weights->push_back(weights);
     return output;
   };
-  const auto feed_forward = [&](const Tensor& x) {
-    return linear2_.forward(activation_dropout_.forward(linear1_.forward(x)));
-  };
+  const auto feed_forward = [&](const Tensor& x) { return linear2_.forward(activation_dropout_.forward(linear1_, x)); };
   Tensor x = input.source;
   if (options_.norm_first) {
-    x = dropout_.add_to(x, attend(norm1_.forward(x)));
-    return dropout_.add_to(x, feed_forward(norm2_.forward(x)));
+    const auto [normed, sum] = dropout_.add_to(x, attend(norm1_.forward(x)), norm2_);
+    return dropout_.add_to(sum, feed_forward(normed));
   }
-  x = norm1_.forward(dropout_.add_to(x, attend(x)));
-  return norm2_.forward(dropout_.add_to(x, feed_forward(x)));
+  x = dropout_.add_to(x, attend(x), norm1_).normed;
+  return dropout_.add_to(x, feed_forward(x), norm2_).normed;
 }
 
 TransformerDecoderLayer::TransformerDecoderLayer(const TransformerLayerOptions& options)
@@ -122,18 +120,16 @@ Tensor TransformerDecoderLayer::forward(const DecoderInput& input, KeyValueCache
     if (input.memory_weights) input.memory_weights->push_back(weights);
     return output;
   };
-  const auto feed_forward = [&](const Tensor& x) {
-    return linear2_.forward(activation_dropout_.forward(linear1_.forward(x)));
-  };
+  const auto feed_forward = [&](const Tensor& x) { return linear2_.forward(activation_dropout_.forward(linear1_, x)); };
   Tensor x = input.target;
   if (options_.norm_first) {
-    x = dropout_.add_to(x, attend_self(norm1_.forward(x)));
-    x = dropout_.add_to(x, attend_memory(norm2_.forward(x)));
-    return dropout_.add_to(x, feed_forward(norm3_.forward(x)));
+    const AddNorm first = dropout_.add_to(x, attend_self(norm1_.forward(x)), norm2_);
+    const AddNorm second = dropout_.add_to(first.sum, attend_memory(first.normed), norm3_);
+    return dropout_.add_to(second.sum, feed_forward(second.normed));
   }
-  x = norm1_.forward(dropout_.add_to(x, attend_self(x)));
-  x = norm2_.forward(dropout_.add_to(x, attend_memory(x)));
-  return norm3_.forward(dropout_.add_to(x, feed_forward(x)));
+  x = dropout_.add_to(x, attend_self(x), norm1_).normed;
+  x = dropout_.add_to(x, attend_memory(x), norm2_).normed;
+  return dropout_.add_to(x, feed_forward(x), norm3_).normed;
 }
 
 }  // namespace headway::inline v0

@@ -51,6 +51,15 @@ Matrix matrix_of(const Tensor& tensor) {
           .dtype = tensor.dtype()};
 }
 
+void product_into(const Tensor& a, const Tensor& b, const Tensor& result, bool accumulate) {
+  MatmulProblem problem = {.rows = a.size(0), .columns = b.size(1), .depth = a.size(1)};
+  problem.a = matrix_of(a);
+  problem.b = matrix_of(b);
+  problem.result = matrix_of(result);
+  problem.accumulate = accumulate;
+  backend_of(result).matmul(problem);
+}
+
 Tensor product(const Tensor& a, const Tensor& b) {
   const Shape batch = broadcast_batch(a, b);
   const std::int64_t rows = a.size(-2), depth = a.size(-1), columns = b.size(-1);

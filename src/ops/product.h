@@ -12,4 +12,7 @@ Matrix matrix_of(const Tensor& tensor);
 // a b for tensors [..., rows, depth] and [..., depth, columns] of one dtype, whose leading dimensions broadcast.
 Tensor product(const Tensor& a, const Tensor& b);
 
+// result = a b, or result += a b where `accumulate`, for matrices of one dtype; the CPU adds up float32 and float64.
+void product_into(const Tensor& a, const Tensor& b, const Tensor& result, bool accumulate = false);
+
 }  // namespace headway::inline v0::internal

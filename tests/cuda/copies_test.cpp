@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <future>
 #include <limits>
 
 #include "cuda/device_problem.h"
@@ -192,6 +193,34 @@ TEST(CudaTensor, MemoryIsReused) {
 }
 
 // More than 2^31 elements.
+// Tensors of many sizes come and go, in several threads: none is given memory that another still has.
+TEST(CudaTensor, MemoryBelongsToOneTensor) {
+  const auto come_and_go = [](int64_t seed) {
+    std::vector<Tensor> held(40);
+    std::vector<double> values(held.size());
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < 400; ++i) {
+      const auto place = static_cast<std::size_t>((i * i + 7 * i + seed) % 40);
+      Tensor& tensor = held[place];
+      if (tensor.defined()) {
+        const Tensor kept = on_cpu(tensor);
+        for (int64_t at : {int64_t{0}, kept.element_count() / 2, kept.element_count() - 1}) {
+          wrong += kept.data<float>()[at] != static_cast<float>(values[place]);
+        }
+        tensor = Tensor();
+      }
+      values[place] = static_cast<double>(i + 1000 * seed);
+      const int64_t count = 1 + (i * 7919 + seed * 104729) % (i % 5 == 0 ? 3000000 : 5000);
+      tensor = Tensor::full({count}, values[place], DType::float32, Device::cuda());
+    }
+    return wrong;
+  };
+  std::vector<std::future<int64_t>> threads;
+  for (int64_t seed = 1; seed <= 3; ++seed) threads.push_back(std::async(std::launch::async, come_and_go, seed));
+  EXPECT_EQ(come_and_go(0), 0);
+  for (auto& thread : threads) EXPECT_EQ(thread.get(), 0);
+}
+
 TEST(CudaTensor, LargeCopies) {
   constexpr int64_t kRows = 65537, kColumns = 32769;
   const Tensor x = Tensor::zeros({kRows, kColumns}, DType::boolean, Device::cuda());

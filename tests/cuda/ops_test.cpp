@@ -83,7 +83,8 @@ TEST(CudaOps, Binary) {
   Messages messages;
   const std::vector<std::pair<Shape, Shape>> shapes = {
       {{33, 17}, {33, 17}}, {{4, 1, 7}, {3, 1}},  {{5}, {}},     {{}, {}},
-      {{1003, 37}, {37}},   {{70000, 3}, {1, 3}}, {{0, 3}, {3}}, {{2, 3, 4, 5}, {3, 1, 5}}};
+      {{1003, 37}, {37}},   {{70000, 3}, {1, 3}}, {{0, 3}, {3}}, {{2, 3, 4, 5}, {3, 1, 5}},
+      {{5000, 520}, {520}}, {{500, 264}, {264}}};
   for (const auto& [a, b] : shapes) {
     const Inputs inputs = {normal(a, 1), normal(b, 2)};
     expect_gpu_agrees(
@@ -134,6 +135,69 @@ TEST(CudaOps, Dropout) {
         });
       }
     }
+  }
+}
+
+TEST(CudaOps, AddDropoutNorm) {
+  Messages messages;
+  // One warp or a whole block for a row, rows without dropout that fill no block of its rule, rows for no fast kernel.
+  for (const Shape& shape : {Shape{37, 128},
+                             {130, 256},
+                             {33, 512},
+                             {19, 1024},
+                             {9, 640},
+                             {5, 2048},
+                             {3, 4096},
+                             {7, 24},
+                             {2, 8192},
+                             {2, 16384},
+                             {4, 100},
+                             {0, 128}}) {
+    for (double p : {0.0, 0.2}) {
+      const Inputs inputs = {normal(shape), normal(shape, 2), normal({shape[-1]}, 3), normal({shape[-1]}, 4)};
+      const std::string name = text("add_dropout_norm", shape) + " " + std::to_string(p);
+      const auto options = [p](const Inputs& x) {
+        return headway::AddNormOptions{.probability = p, .seed = 5, .weight = x[2], .bias = x[3]};
+      };
+      expect_gpu_agrees(
+          messages, name, [&](const Inputs& x) { return headway::add_dropout_norm(x[0], x[1], options(x)).normed; },
+          inputs);
+      expect_gpu_agrees(
+          messages, name + " and the sum",
+          [&](const Inputs& x) {
+            const headway::AddNorm made = headway::add_dropout_norm(x[0], x[1], options(x));
+            return made.normed + made.sum;
+          },
+          inputs);
+    }
+  }
+}
+
+TEST(CudaOps, LinearDropout) {
+  Messages messages;
+  for (const auto& [x, out] :
+       std::vector<std::pair<Shape, std::int64_t>>{{{2, 5, 19}, 23}, {{130, 256}, 512}, {{2100, 64}, 1024}}) {
+    const Tensor weight = headway::scale(normal({out, x[-1]}, 2), 1 / std::sqrt(static_cast<double>(x[-1])));
+    for (Activation activation : {Activation::none, Activation::relu, Activation::gelu}) {
+      expect_gpu_agrees(
+          messages, text("linear_dropout", x) + " activation " + std::to_string(static_cast<int>(activation)),
+          [&](const Inputs& i) { return headway::linear_dropout(i[0], i[1], i[2], activation, 0.25, 11); },
+          {normal(x, 1), weight, normal({out}, 3)});
+    }
+  }
+}
+
+TEST(CudaOps, GradientsThatMeet) {
+  Messages messages;
+  // What flows back to a tensor that several products read is added up by the products.
+  const auto twice = [](const Inputs& i) {
+    const Tensor x = headway::scale(i[0], 2);
+    return headway::linear(headway::linear(x, i[1], i[2]) + x, i[1]) + headway::linear(x, i[1]);
+  };
+  for (const std::int64_t width : {7, 64, 256}) {
+    const Tensor weight = headway::scale(normal({width, width}, 2), 1 / std::sqrt(static_cast<double>(width)));
+    expect_gpu_agrees(messages, "a tensor read by three products, " + std::to_string(width), twice,
+                      {normal({3, 50, width}), weight, normal({width}, 3)});
   }
 }
 

@@ -9,6 +9,7 @@
 #include "core/cuda_library.h"
 #include "core/dispatch.h"
 #include "cpu/backend.h"
+#include "headway/ops.h"
 
 namespace headway::inline v0::internal {
 namespace {
@@ -118,6 +119,19 @@ class StandInDevice final : public DeviceBackend {
     cpu_.norm_backward({host(inputs.x), host(inputs.weight), host(inputs.mean), host(inputs.inverse), host(inputs.d_y)},
                        {host(gradients.x), host(gradients.weight), host(gradients.bias)});
   }
+  void add_norm(const AddNormInputs& inputs, const Tensor& sum, const NormResult& result) override {
+    AddNormInputs here = inputs;
+    for (Tensor* tensor : {&here.x, &here.y, &here.weight, &here.bias}) *tensor = host(*tensor);
+    cpu_.add_norm(here, host(sum), {host(result.y), host(result.mean), host(result.inverse)});
+  }
+  void add_norm_backward(const AddNormBackwardInputs& inputs, const AddNormGradients& gradients) override {
+    AddNormBackwardInputs here = inputs;
+    for (Tensor* tensor :
+         {&here.norm.x, &here.norm.weight, &here.norm.mean, &here.norm.inverse, &here.norm.d_y, &here.d_sum}) {
+      *tensor = host(*tensor);
+    }
+    cpu_.add_norm_backward(here, {host(gradients.x), host(gradients.y), host(gradients.weight), host(gradients.bias)});
+  }
   void softmax(SoftmaxKind kind, const Tensor& x, const Tensor& y) override { cpu_.softmax(kind, host(x), host(y)); }
   void softmax_backward(SoftmaxKind kind, const Tensor& y, const Tensor& d_y, const Tensor& d_x) override {
     cpu_.softmax_backward(kind, host(y), host(d_y), host(d_x));
@@ -141,7 +155,17 @@ class StandInDevice final : public DeviceBackend {
     MatmulProblem here = problem;
     for (Matrix* matrix : {&here.a, &here.b, &here.result, &here.before_activation}) matrix->data = host(matrix->data);
     here.bias = host(problem.bias);
+    if (!problem.accumulate || item_size(problem.result.dtype) > 2) return cpu_.matmul(here);
+    // The CPU does not add to 16 bits: the product in float32, and then the sum.
+    Tensor sums = Tensor::empty({problem.batch, problem.rows, problem.columns}, DType::float32);
+    here.result = {static_cast<std::byte*>(sums.raw_data()), problem.columns, 1, problem.rows * problem.columns,
+                   DType::float32};
+    here.accumulate = false;
     cpu_.matmul(here);
+    const Matrix& result = problem.result;
+    Tensor target = Tensor::wrap(host(result.data), sums.shape(),
+                                 {result.batch_stride, result.row_stride, result.column_stride}, result.dtype);
+    target.copy_from(add(target.to(DType::float32), sums));
   }
 
   void sgd(std::span<const ParameterSpan> parameters, const SgdStep& step) override {

@@ -1,0 +1,99 @@
+// add_dropout_norm(): a residual connection and the norm after it, which see each element once.
+#include <utility>
+
+#include "core/autograd.h"
+#include "headway/ops.h"
+#include "ops/elementwise.h"
+#include "ops/rowwise.h"
+
+namespace headway::inline v0 {
+namespace internal {
+namespace {
+
+constexpr const char* kName = "add_dropout_norm";
+
+struct AddNormSaved {
+  Saved sum;
+  Saved weight;
+  Tensor mean;     // (rows)
+  Tensor inverse;  // (rows)
+  ElementDropout rule;
+
+  // The gradients where only the sum was used: those of an addition.
+  Tensors of_sum(Tensor d_sum, const BackwardCall& call) const {
+    Tensors gradients(4);
+    if (call.wants(0)) gradients[0] = d_sum;
+    if (call.wants(1) && rule.threshold == 0) gradients[1] = d_sum;
+    if (call.wants(1) && rule.threshold != 0) {
+      const Tensor d_dense = dense(d_sum);
+      gradients[1] = Tensor::empty(d_dense.shape(), d_dense.dtype(), d_dense.device());
+      backend_of(d_dense).dropout({.dtype = d_dense.dtype(),
+                                   .count = d_dense.element_count(),
+                                   .x = bytes_of(d_dense),
+                                   .result = bytes_of(gradients[1]),
+                                   .rule = rule});
+    }
+    return gradients;
+  }
+
+  Tensors operator()(BackwardCall& call) const {
+    Tensor d_sum = std::exchange(call.d_outputs[1], Tensor());
+    if (!call.d_outputs[0].defined()) return of_sum(std::move(d_sum), call);
+    const Tensor d_y = take_dense(call.d_outputs[0]);
+    const Tensor& x = sum.get();
+    const bool drops = rule.threshold != 0;
+    AddNormGradients gradients;
+    if (call.wants(0) || (call.wants(1) && !drops)) gradients.x = reuse(d_y);
+    if (call.wants(1) && drops) gradients.y = Tensor::empty(x.shape(), x.dtype(), x.device());
+    if (call.wants(2)) gradients.weight = Tensor::empty({x.size(-1)}, x.dtype(), x.device());
+    if (call.wants(3)) gradients.bias = Tensor::empty({x.size(-1)}, x.dtype(), x.device());
+    backend_of(x).add_norm_backward(
+        {.norm = {x, dense(weight.get()), mean, inverse, d_y}, .d_sum = dense(d_sum), .rule = rule}, gradients);
+    if (call.wants(1) && !drops) gradients.y = gradients.x;
+    return {call.wants(0) ? gradients.x : Tensor(), gradients.y, gradients.weight, gradients.bias};
+  }
+};
+
+// Throws unless x and y fit together.
+void check_arguments(const Tensor& x, const Tensor& y, double probability) {
+  check_rows(kName, "x", x);
+  check_rows(kName, "y", y);
+  check(x.dtype() == y.dtype() && x.shape() == y.shape(), kName, ": x is ", x, " and y is ", y,
+        ", expected one dtype and shape");
+  check_same_device(kName, "x", x, "y", y);
+  check(probability >= 0.0 && probability < 1.0, kName, ": probability is ", probability, ", expected 0 <= p < 1");
+}
+
+}  // namespace
+}  // namespace internal
+
+AddNorm add_dropout_norm(const Tensor& x, const Tensor& y, const AddNormOptions& options) {
+  using internal::kName;
+  internal::check_arguments(x, y, options.probability);
+  internal::check_feature_parameter(kName, "weight", options.weight, x);
+  internal::check_feature_parameter(kName, "bias", options.bias, x);
+  const auto rule = internal::ElementDropout::make(options.probability, options.seed);
+  const std::int64_t rows = x.size(-1) == 0 ? 0 : x.element_count() / x.size(-1);
+  const DType statistics = internal::statistics_dtype(x.dtype());
+  AddNorm made = {Tensor::empty(x.shape(), x.dtype(), x.device()), Tensor::empty(x.shape(), x.dtype(), x.device())};
+  const internal::NormResult result = {made.normed, Tensor::empty({rows}, statistics, x.device()),
+                                       Tensor::empty({rows}, statistics, x.device())};
+  internal::backend_of(x).add_norm({.x = internal::dense(x),
+                                    .y = internal::dense(y),
+                                    .rule = rule,
+                                    .weight = internal::dense(options.weight),
+                                    .bias = internal::dense(options.bias),
+                                    .epsilon = options.epsilon},
+                                   made.sum, result);
+  if (internal::needs_gradient(x, y, options.weight, options.bias)) {
+    internal::record(kName, {x, y, options.weight, options.bias}, {made.normed, made.sum},
+                     internal::AddNormSaved{.sum = internal::Saved(kName, made.sum),
+                                            .weight = internal::Saved(kName, options.weight),
+                                            .mean = result.mean,
+                                            .inverse = result.inverse,
+                                            .rule = rule});
+  }
+  return made;
+}
+
+}  // namespace headway::inline v0
