@@ -95,15 +95,23 @@ bool StepDecoder::is_current() const {
 std::unique_ptr<DecodingRoom> StepDecoder::take_room(const RoomSize& size) const {
   {
     const std::lock_guard lock(room_mutex_);
-    if (idle_room_ && idle_room_->size().holds(size)) return std::move(idle_room_);
-    idle_room_.reset();  // its memory serves the new one
+    for (auto room = idle_rooms_.begin(); room != idle_rooms_.end(); ++room) {
+      const bool holds = (*room)->size().holds(size);
+      if (!holds && (*room)->size().best != size.best) continue;
+      std::unique_ptr<DecodingRoom> found = std::move(*room);
+      idle_rooms_.erase(room);
+      if (holds) return found;
+      break;  // its memory serves the larger one
+    }
   }
   return std::make_unique<DecodingRoom>(*this, size);
 }
 
 void StepDecoder::give_room_back(std::unique_ptr<DecodingRoom> room) const {
+  constexpr std::size_t kMostIdle = 2;  // one for greedy search and one for beams
   const std::lock_guard lock(room_mutex_);
-  if (!idle_room_) idle_room_ = std::move(room);
+  if (idle_rooms_.size() == kMostIdle) idle_rooms_.erase(idle_rooms_.begin());
+  idle_rooms_.push_back(std::move(room));
 }
 
 EncodedSources::EncodedSources(const TranslationModel& model,

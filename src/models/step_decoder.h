@@ -61,7 +61,7 @@ class StepDecoder {
   friend class DecodingRoom;
   friend class DeviceDecoding;
 
-  // A room that holds `size`, for one batch on a device: that of the batch before where it does, else a new one.
+  // A room that holds `size`, for one batch on a device: that of a batch before where it does, else a new one.
   std::unique_ptr<DecodingRoom> take_room(const RoomSize& size) const;
   void give_room_back(std::unique_ptr<DecodingRoom> room) const;
 
@@ -72,7 +72,7 @@ class StepDecoder {
   Tensor positions_;    // [max_position_embeddings, d_model]
   StepProduct output_;  // d_model -> vocab_size
   mutable std::mutex room_mutex_;
-  mutable std::unique_ptr<DecodingRoom> idle_room_;  // waits for the next batch
+  mutable std::vector<std::unique_ptr<DecodingRoom>> idle_rooms_;  // wait for the next batch
 };
 
 // Sentences that are translated together on the CPU: rows are their beams, those of one sentence side by side.
