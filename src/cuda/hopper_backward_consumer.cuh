@@ -139,12 +139,12 @@ struct BackwardConsumer : BackwardScores<Tiles, Tiles::kRows> {
   __device__ __forceinline__ void step(int i) {
     const int stage = stage_of(i), next = stage_of(i + 1), next_phase = phase_of(i + 1);
     issue_gradients<kMasked>(i);
-    this->look_ahead();
     wgmma_wait<2>();
     if (i > 0) {
       arrive(barriers.scores_empty((i & 1) ^ 1));
       reduce_dq();
     }
+    this->look_ahead();
     wgmma_wait<1>();
     arrive(barriers.d_output_empty(stage));
     barrier_wait(barriers.query_full(next), next_phase);
