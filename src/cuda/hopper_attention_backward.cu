@@ -143,14 +143,15 @@ BackwardRules choose_rules(const AttentionProblem& problem) {
   return limited ? BackwardRules::limited : BackwardRules::plain;
 }
 
-// Key heads that are worked on together. Their queries and the gradients of these, 8 bytes an element, fit in the part
-// of the L2 cache that is theirs; but where blocks of a head take turns they keep step, and fewer of them wait less.
+// Key heads that are worked on together: few, so that their queries and the gradients of these, 8 bytes an element,
+// stay in the part of the L2 cache that is theirs; but where blocks of a head take turns they keep step, and fewer of
+// them wait less.
 int section_of(const AttentionProblem& problem, int dim, bool ordered) {
   constexpr std::int64_t kCacheBytes = std::int64_t{40} << 20;
-  constexpr std::int64_t kBlocksInTurn = 16;
+  constexpr std::int64_t kHeads = 4, kHeadsInTurn = 16;
+  if (ordered) return kHeadsInTurn;
   const std::int64_t head_bytes = problem.query_length * dim * 8 * problem.group();
-  const std::int64_t least = ordered ? device_properties().multiprocessors / kBlocksInTurn : 1;
-  return static_cast<int>(std::max(kCacheBytes / head_bytes, least));
+  return static_cast<int>(std::clamp<std::int64_t>(kCacheBytes / head_bytes, 1, kHeads));
 }
 
 // ---- sequences ----

@@ -19,6 +19,8 @@ struct BackwardConsumer : BackwardScores<Tiles, Tiles::kRows> {
   float dq[kDim / 4];  // dQ: (64 queries, half the columns)
   float dk[kDim / 2];  // dK: (64 keys, kDim)
   float dv[kDim / 2];  // dV: likewise
+  // K and V of its 64 keys by steps of 16 columns, where they are kept
+  std::uint32_t key[Tiles::kFragments ? kDim / 16 : 1][4], value[Tiles::kFragments ? kDim / 16 : 1][4];
 
   __device__ __forceinline__ BackwardConsumer(const BackwardParameters& parameters, const BackwardWork& its_work,
                                               std::uint32_t base_address, char* base_pointer)
@@ -43,6 +45,16 @@ struct BackwardConsumer : BackwardScores<Tiles, Tiles::kRows> {
     }
     wgmma_commit();
   }
+  // The same with A in registers.
+  __device__ __forceinline__ void issue_inner(float (&d)[32], const std::uint32_t (&a)[kDim / 16][4],
+                                              std::uint32_t b_at) {
+    static_assert(kDim == 64);
+    const std::uint32_t b = operand(base + b_at, 16);
+    wgmma_rs_first<T, Major::inner>(d, a[0], descriptor(b, 0));
+#pragma unroll
+    for (int k = 1; k < kDim / 16; ++k) wgmma_rs<T, Major::inner>(d, a[k], descriptor(b, k * 32));
+    wgmma_commit();
+  }
   // D += A B over the tile's queries. A: (64 keys, kRows) in registers, B: (kRows, kDim)
   __device__ __forceinline__ void issue_outer(float (&d)[kDim / 2], const std::uint32_t (&a)[4][4],
                                               std::uint32_t b_at) {
@@ -53,11 +65,21 @@ struct BackwardConsumer : BackwardScores<Tiles, Tiles::kRows> {
   }
   // S^T = K Q^T
   __device__ __forceinline__ void issue_scores(int stage) {
-    issue_inner(s, Tiles::kKeyAt, Tiles::kQueryAt + stage * Tiles::kRowBytes);
+    const std::uint32_t query_at = Tiles::kQueryAt + stage * Tiles::kRowBytes;
+    if constexpr (Tiles::kFragments) {
+      issue_inner(s, key, query_at);
+    } else {
+      issue_inner(s, Tiles::kKeyAt, query_at);
+    }
   }
   // dP^T = V dO^T
   __device__ __forceinline__ void issue_dp(int stage) {
-    issue_inner(dp, Tiles::kValueAt, Tiles::kDOutputAt + stage * Tiles::kRowBytes);
+    const std::uint32_t d_output_at = Tiles::kDOutputAt + stage * Tiles::kRowBytes;
+    if constexpr (Tiles::kFragments) {
+      issue_inner(dp, value, d_output_at);
+    } else {
+      issue_inner(dp, Tiles::kValueAt, d_output_at);
+    }
   }
   // dV += P^T dO
   __device__ __forceinline__ void issue_dv(int stage) {
@@ -107,51 +129,88 @@ struct BackwardConsumer : BackwardScores<Tiles, Tiles::kRows> {
   }
 
   // ---- the loop ----
+  // Where the Q and dO of tile i lie, and the parity of their barriers.
+  static __device__ __forceinline__ int stage_of(int i) { return i & (Tiles::kStages - 1); }
+  static __device__ __forceinline__ int phase_of(int i) { return i / Tiles::kStages & 1; }
+
   // On entry to a step P(i) and dP(i) are there and nothing is under way; dQ comes one tile late, so that the
   // warpgroups need not keep step.
+  template <bool kMasked>
   __device__ __forceinline__ void step(int i) {
-    const int stage = i & 1, phase = i >> 1 & 1, other = stage ^ 1, other_phase = (i + 1) >> 1 & 1;
-    issue_gradients(i, stage, phase, other, other_phase);
-    this->look_ahead();
+    const int stage = stage_of(i), next = stage_of(i + 1), next_phase = phase_of(i + 1);
+    issue_gradients<kMasked>(i);
     wgmma_wait<2>();
     if (i > 0) {
-      arrive(barriers.scores_empty(other));
+      arrive(barriers.scores_empty((i & 1) ^ 1));
       reduce_dq();
     }
+    this->look_ahead();
     wgmma_wait<1>();
     arrive(barriers.d_output_empty(stage));
-    barrier_wait(barriers.query_full(other), other_phase);
+    barrier_wait(barriers.query_full(next), next_phase);
     wgmma_fence();
-    issue_scores(other);
+    issue_scores(next);
     if constexpr (Tiles::kPingPong) named_arrive(2 - group, 256);
     wgmma_wait<1>();
-    arrive(barriers.query_empty(stage));
-    barrier_wait(barriers.d_output_full(other), other_phase);
+    this->release_query(stage);
+    barrier_wait(barriers.d_output_full(next), next_phase);
     wgmma_fence();
-    issue_dp(other);
+    issue_dp(next);
     wgmma_wait<1>();
-    this->probabilities(other);
+    this->probabilities(next);
     wgmma_wait<0>();
   }
 
   // dQ(i - 1), dV += P(i)^T dO(i), dK += dS(i)^T Q(i). Before the first tile there is no dQ to compute: what comes out
   // of the empty buffer is thrown away, because products under a branch would be serialised.
-  __device__ __forceinline__ void issue_gradients(int i, int stage, int phase, int other, int other_phase) {
-    this->gradients(stage);
-    barrier_wait(barriers.scores_empty(stage), phase ^ 1);
-    store_scores(stage);
+  template <bool kMasked>
+  __device__ __forceinline__ void issue_gradients(int i) {
+    const int stage = stage_of(i), buffer = i & 1, other = buffer ^ 1;
+    this->template gradients<kMasked>(stage);
+    barrier_wait(barriers.scores_empty(buffer), (i >> 1 & 1) ^ 1);
+    store_scores(buffer);
     if constexpr (Tiles::kPingPong) named_sync(1 + group, 256);
-    if (i > 0) barrier_wait(barriers.scores_full(other), other_phase ^ 1);
+    if (i > 0) barrier_wait(barriers.scores_full(other), (i - 1) >> 1 & 1);
     wgmma_fence();
     issue_dq(other);
     issue_dv(stage);
     issue_dk(stage);
   }
 
+  // All steps but the last tile's, from tile 0 on; returns the last tile. Tiles with hidden elements have loops of
+  // their own: a branch would keep dS from being packed and stored as it is computed.
+  __device__ __forceinline__ int run_steps() {
+    int i = 0;
+    if constexpr (Tiles::kHides) {
+      for (; i + 1 < work.tiles; ++i) step<true>(i);
+    } else if constexpr (Tiles::kLimited) {
+      while (i + 1 < work.tiles) {
+        for (; i + 1 < work.tiles && !this->masked; ++i) step<false>(i);
+        for (; i + 1 < work.tiles && this->masked; ++i) step<true>(i);
+      }
+    } else {
+      // A vote, so that the compiler does not know `masked` in the loops: with its branch at the end of a step it waits
+      // for dP only after the exponentials.
+      if (__any_sync(0xffffffffu, this->masked)) {
+        for (; i + 1 < work.tiles; ++i) step<true>(i);
+      } else {
+        for (; i + 1 < work.tiles; ++i) step<false>(i);
+      }
+    }
+    return i;
+  }
+
   // All tiles: fills dk and dv.
   __device__ __forceinline__ void accumulate() {
     if constexpr (Tiles::kPingPong) {
       if (group == 1) named_arrive(1, 256);
+    }
+    if constexpr (Tiles::kFragments) {
+#pragma unroll
+      for (int k = 0; k < kDim / 16; ++k) {
+        ldmatrix(key[k], this->score_address(Tiles::kKeyAt, k));
+        ldmatrix(value[k], this->score_address(Tiles::kValueAt, k));
+      }
     }
     barrier_wait(barriers.query_full(0), 0);
     wgmma_fence();
@@ -162,17 +221,15 @@ struct BackwardConsumer : BackwardScores<Tiles, Tiles::kRows> {
     wgmma_wait<1>();
     this->probabilities(0);
     wgmma_wait<0>();
-    int i = 0;
-    for (; i + 1 < work.tiles; ++i) step(i);
-    const int stage = i & 1, phase = i >> 1 & 1, other = stage ^ 1, other_phase = (i + 1) >> 1 & 1;
-    issue_gradients(i, stage, phase, other, other_phase);
+    const int last = run_steps();
+    issue_gradients<true>(last);
     if constexpr (Tiles::kPingPong) named_arrive(2 - group, 256);
     wgmma_wait<2>();
-    if (i > 0) reduce_dq();
+    if (last > 0) reduce_dq();
     wgmma_wait<0>();
-    barrier_wait(barriers.scores_full(stage), phase);
+    barrier_wait(barriers.scores_full(last & 1), last >> 1 & 1);
     wgmma_fence();
-    issue_dq(stage);
+    issue_dq(last & 1);
     wgmma_wait<0>();
     reduce_dq();
   }

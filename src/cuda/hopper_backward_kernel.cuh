@@ -25,7 +25,8 @@ __device__ __forceinline__ void copy_backward_tiles(const BackwardParameters& p,
                                        work.key_begin + work.key0, work.kv_head, work.batch);
   TileCursor cursor(work);
   for (int i = 0; i < work.tiles; ++i, cursor.advance()) {
-    const int stage = i & 1, phase = i >> 1 & 1, row = work.query_begin + cursor.tile * Tiles::kRows;
+    const int stage = i & (Tiles::kStages - 1), phase = i / Tiles::kStages & 1;
+    const int row = work.query_begin + cursor.tile * Tiles::kRows;
     const std::int64_t at = tile_index(p, work, cursor.head, cursor.tile) * Tiles::kRows;
     const std::uint32_t query_full = barriers.query_full(stage), d_output_full = barriers.d_output_full(stage);
     barrier_wait(barriers.query_empty(stage), phase ^ 1);
@@ -118,7 +119,8 @@ __global__ void __launch_bounds__(Tiles::kThreads, 1) backward_kernel(const __gr
     if constexpr (Tiles::kOrdered) *place = static_cast<int>(atomicAdd(p.ticket, 1u));
   }
   __syncthreads();
-  const BackwardWork work = find_work<Tiles::kKeys>(p, Tiles::kOrdered ? *place : static_cast<int>(blockIdx.x));
+  const BackwardWork work =
+      find_work<Tiles::kKeys>(p, Tiles::kOrdered ? warp_uniform(*place) : static_cast<int>(blockIdx.x));
   if (threadIdx.x < 128) {
     registers_less<Tiles::kProducerRegisters>();
     if (threadIdx.x == 0) copy_backward_tiles<Tiles>(p, work, base);

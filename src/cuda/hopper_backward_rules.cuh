@@ -102,6 +102,18 @@ __device__ __forceinline__ float2 unpack_pair(std::uint32_t pair) {
   }
 }
 
+// Loads that are issued where they stand: others the compiler moves to where the value is used, and waits for it there.
+__device__ __forceinline__ std::uint32_t load_here(const std::uint32_t* from) {
+  std::uint32_t value;
+  asm volatile("ld.global.b32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+  return value;
+}
+__device__ __forceinline__ unsigned short load_here(const unsigned short* from) {
+  unsigned short value;
+  asm volatile("ld.global.b16 %0, [%1];" : "=h"(value) : "l"(from) : "memory");
+  return value;
+}
+
 // Where a lane reads pairs of neighbouring keys from the rows of a plane: row lane / 4 of each 8, keys 2 (lane % 4) +
 // {0, 1}. Keys, and the rows' length, are even.
 template <typename Element>
@@ -123,7 +135,7 @@ struct PairReader {
   template <typename Pair>
   __device__ __forceinline__ Pair read(int rows_on, int keys_on) const {
     if (8 * rows_on >= rows_left || 8 * keys_on >= keys_left) return 0;
-    return __ldg(reinterpret_cast<const Pair*>(at + rows_on * step + 8 * keys_on));
+    return load_here(reinterpret_cast<const Pair*>(at + rows_on * step + 8 * keys_on));
   }
 };
 

@@ -36,9 +36,10 @@ struct BackwardScores {
   TileCursor next;                                          // the tile of the next P
   int row, head;                                            // of the last P
   bool masked;                                              // whether the last P has elements that are hidden
-  std::uint32_t drops;   // those of the next P's elements, then of the last one's, that dropout drops
-  TileCursor sums_tile;  // the tile of the next dQ
-  int turn;              // how many have gone
+  std::uint32_t drops;  // those of the next P's elements, then of the last one's, that dropout drops
+  float* sums;          // where this thread's part of the next dQ goes
+  int sums_left;        // tiles of that query head, this one counted
+  int turn;             // how many dQ have gone
   std::conditional_t<Tiles::kBias, BiasTile<T, kQueries>, Nothing> bias;  // of the next P
   std::conditional_t<Tiles::kMask, MaskTile<kQueries>, Nothing> mask;     // likewise
   std::uint32_t cap_slopes[Tiles::kAll ? kElements / 2 : 1];              // float16 pairs: slopes of the softcap
@@ -50,15 +51,17 @@ struct BackwardScores {
         barriers{base_address + Tiles::kBarriersAt},
         base(base_address),
         memory(base_pointer),
-        group(threadIdx.x / 128 - 1),
+        group(warp_uniform(static_cast<int>(threadIdx.x) / 128 - 1)),
         thread(threadIdx.x % 128),
         lane(threadIdx.x % 32),
-        warp(threadIdx.x / 32 % 4),
+        warp(warp_uniform(static_cast<int>(threadIdx.x) / 32 % 4)),
         first_key(kKeys == 64 ? 0 : group * 64),
         own_key(work.key0 + first_key + warp * 16 + lane / 4),
         first_query(kQueries == kRows ? 0 : group * kQueries),
         next(work),
-        sums_tile(work),
+        sums(p.d_query_sums + tile_index(p, work, next.head, next.tile) * kTileFloats + group * (kTileFloats / 2) +
+             thread * 4),
+        sums_left(work.end_tile - work.first_tile),
         turn(0) {}
 
   __device__ __forceinline__ const float* statistics(int stage) const {
@@ -192,7 +195,8 @@ struct BackwardScores {
   }
 
   // dS = P (dP - delta); packs both. With dropout, P V has the factor 0 or dropout.scale, and so has dP; dV gets that
-  // scale in the end.
+  // scale in the end. kMasked: the tile may have elements that are hidden.
+  template <bool kMasked = true>
   __device__ __forceinline__ void gradients(int stage) {
     const float* delta = statistics(stage) + kRows;
 #pragma unroll
@@ -205,7 +209,9 @@ struct BackwardScores {
         dp[i] = s[i] * (dp[i] - (e % 2 ? d.y : d.x));
       }
     }
-    if (masked) hide_gradients();
+    if constexpr (kMasked) {
+      if (masked) hide_gradients();
+    }
     if constexpr (Tiles::kAdds) {
       if (p.d_bias.data != nullptr) store_bias_gradient();
     }
@@ -260,11 +266,6 @@ struct BackwardScores {
   }
 
   // ---- dQ ----
-  // Where this thread's part of the next dQ goes.
-  __device__ __forceinline__ float* sums() const {
-    return p.d_query_sums + tile_index(p, work, sums_tile.head, sums_tile.tile) * kTileFloats +
-           group * (kTileFloats / 2) + thread * 4;
-  }
   // Waits until this block may add to the next tile of dQ.
   __device__ __forceinline__ void await_turn() {
     if constexpr (Tiles::kOrdered) barrier_wait(barriers.turn_open(), turn & 1);
@@ -272,17 +273,20 @@ struct BackwardScores {
   // Adds 2 kCount columns of this warpgroup's half, from group `first_group` of 8 columns on.
   template <int kCount>
   __device__ __forceinline__ void add_columns(const float (&dq)[kCount], int first_group) {
-    float* to = sums();
 #pragma unroll
     for (int j = 0; j < kCount / 4; ++j) {
-      add_global(to + (first_group + j) * 512, dq[4 * j], dq[4 * j + 1], dq[4 * j + 2], dq[4 * j + 3]);
+      add_global(sums + (first_group + j) * 512, dq[4 * j], dq[4 * j + 1], dq[4 * j + 2], dq[4 * j + 3]);
     }
   }
   // Ends the turn; the next dQ is of the next tile.
   __device__ __forceinline__ void end_turn() {
     if constexpr (Tiles::kOrdered) arrive(barriers.turn_done());
     ++turn;
-    sums_tile.advance();
+    sums -= kTileFloats;
+    if (--sums_left == 0) {
+      sums_left = work.end_tile - work.first_tile;
+      sums += static_cast<std::int64_t>(p.row_tiles + sums_left) * kTileFloats;
+    }
   }
   // Gives dQ to the thread that adds it to the sums.
   template <int kCount>
@@ -298,6 +302,10 @@ struct BackwardScores {
     arrive(barriers.sums_full(buffer));
     ++turn;
   }
+
+  // Q and the statistics of a stage are not needed any more. Every thread tells so for itself, having read the
+  // statistics itself.
+  __device__ __forceinline__ void release_query(int stage) const { barrier_arrive(barriers.query_empty(stage)); }
 
   // One arrival of the warp.
   __device__ __forceinline__ void arrive(std::uint32_t barrier) const {

@@ -23,9 +23,15 @@ struct BackwardTiles {
   static constexpr bool kDropout = kRules == BackwardRules::dropout || kAll;
   static constexpr bool kHides = kBias || kMask || kAll;  // hides single elements
   static constexpr bool kAdds = kBias || kAll;  // adds to the scores, and may want the gradient of what it adds
-  // The two warpgroups issue their products by turns; uneven work needs it.
-  static constexpr bool kPingPong = kLimited && kDim == 128;
-  static constexpr int kKeys = backward_keys(kDim), kRows = kBackwardRows, kStages = 2;
+  // Buffers for dQ on its way to its sums, so that a block goes on while it waits for its turn. Without turns, and
+  // where registers are short, dQ goes from registers.
+  static constexpr int kSumBuffers = !kOrdered || kDim == 256 ? 0 : kDim == 64 ? 4 : kAll ? 0 : 2;
+  // The two warpgroups issue their products by turns, so that one adds to dQ while the other's products run.
+  static constexpr bool kPingPong = kDim == 128 && kSumBuffers == 0;
+  // K and V are read into registers once; else every product reads them from shared memory.
+  static constexpr bool kFragments = kDim == 64;
+  static constexpr int kKeys = backward_keys(kDim), kRows = kBackwardRows;
+  static constexpr int kStages = kDim == 64 ? 4 : 2;  // copies of Q and dO under way, a power of two
   static constexpr int kThreads = 384, kProducerRegisters = 24, kConsumerRegisters = 240;
 
   // All tiles are [column / 64][row][64 columns], swizzled by 128 bytes.
@@ -41,55 +47,54 @@ struct BackwardTiles {
   static constexpr int kScoresAt = kDOutputAt + kStages * kRowBytes;  // two of them
   // P^T: (kKeys, kRows), two of them if kDim is 256
   static constexpr int kProbabilitiesAt = kScoresAt + 2 * kScoreBytes;
-  // dQ on its way to its sums: (2, kDim / 16, 128, 4) in float32, kSumBuffers of them; else it goes from registers.
-  // Where there is room, so that a block goes on while it waits for its turn.
-  static constexpr int kSumBuffers = kDim == 64 ? 4 : 0;
+  // dQ on its way to its sums: (2, kDim / 16, 128, 4) in float32, kSumBuffers of them
   static constexpr int kSumBytes = kRows * kDim * 4;
   static constexpr int kSumsAt = kProbabilitiesAt + (kDim == 256 ? 2 * kScoreBytes : 0);
   static constexpr int kStatisticsAt = kSumsAt + kSumBuffers * kSumBytes;  // kStages of them
   static constexpr int kBarriersAt = kStatisticsAt + kStages * kStatisticBytes;
-  static constexpr int kPlaceAt = kBarriersAt + 256;
+  static constexpr int kPlaceAt = kBarriersAt + 320;
   static constexpr int kBytes = kPlaceAt + 64 + 1024;  // the base is rounded up to 1024
 };
 
-// The barriers in shared memory. Full: one arrival and the copied bytes; empty: one arrival of each consumer warp.
+// The barriers in shared memory. Full: one arrival and the copied bytes; empty: one arrival of each consumer warp, or
+// of each consumer thread (query_empty).
 struct BackwardBarriers {
   std::uint32_t base;
 
-  __device__ std::uint32_t query_full(int stage) const { return base + 8 * stage; }
-  __device__ std::uint32_t query_empty(int stage) const { return base + 16 + 8 * stage; }
-  __device__ std::uint32_t d_output_full(int stage) const { return base + 32 + 8 * stage; }
-  __device__ std::uint32_t d_output_empty(int stage) const { return base + 48 + 8 * stage; }
-  __device__ std::uint32_t scores_full(int buffer) const { return base + 64 + 8 * buffer; }
-  __device__ std::uint32_t scores_empty(int buffer) const { return base + 80 + 8 * buffer; }
-  __device__ std::uint32_t key_full() const { return base + 96; }
-  __device__ std::uint32_t value_full() const { return base + 104; }
-  __device__ std::uint32_t key_free() const { return base + 112; }   // all products with K are done
-  __device__ std::uint32_t turn_open() const { return base + 120; }  // this block may add its next dQ
-  __device__ std::uint32_t turn_done() const { return base + 128; }  // all warps have added it
-  __device__ std::uint32_t sums_full(int buffer) const { return base + 136 + 8 * buffer; }   // of 4
-  __device__ std::uint32_t sums_empty(int buffer) const { return base + 168 + 8 * buffer; }  // likewise
+  __device__ std::uint32_t query_full(int stage) const { return base + 8 * stage; }            // of 4 at most
+  __device__ std::uint32_t query_empty(int stage) const { return base + 32 + 8 * stage; }      // likewise
+  __device__ std::uint32_t d_output_full(int stage) const { return base + 64 + 8 * stage; }    // likewise
+  __device__ std::uint32_t d_output_empty(int stage) const { return base + 96 + 8 * stage; }   // likewise
+  __device__ std::uint32_t scores_full(int buffer) const { return base + 128 + 8 * buffer; }   // of 2
+  __device__ std::uint32_t scores_empty(int buffer) const { return base + 144 + 8 * buffer; }  // likewise
+  __device__ std::uint32_t key_full() const { return base + 160; }
+  __device__ std::uint32_t value_full() const { return base + 168; }
+  __device__ std::uint32_t key_free() const { return base + 176; }   // all products with K are done
+  __device__ std::uint32_t turn_open() const { return base + 184; }  // this block may add its next dQ
+  __device__ std::uint32_t turn_done() const { return base + 192; }  // all warps have added it
+  __device__ std::uint32_t sums_full(int buffer) const { return base + 200 + 8 * buffer; }   // of 4
+  __device__ std::uint32_t sums_empty(int buffer) const { return base + 232 + 8 * buffer; }  // likewise
 
   // By one thread, before __syncthreads().
   __device__ void init() const {
     constexpr int kConsumerWarps = 8;
-    for (int s = 0; s < 2; ++s) {
+    for (int s = 0; s < 4; ++s) {
       barrier_init(query_full(s), 1);
       barrier_init(d_output_full(s), 1);
-      barrier_init(query_empty(s), kConsumerWarps);
+      barrier_init(query_empty(s), 32 * kConsumerWarps);
       barrier_init(d_output_empty(s), kConsumerWarps);
-      barrier_init(scores_full(s), kConsumerWarps);
-      barrier_init(scores_empty(s), kConsumerWarps);
+      barrier_init(sums_full(s), kConsumerWarps);
+      barrier_init(sums_empty(s), 1);
+    }
+    for (int b = 0; b < 2; ++b) {
+      barrier_init(scores_full(b), kConsumerWarps);
+      barrier_init(scores_empty(b), kConsumerWarps);
     }
     barrier_init(key_full(), 1);
     barrier_init(value_full(), 1);
     barrier_init(key_free(), kConsumerWarps);
     barrier_init(turn_open(), 2);
     barrier_init(turn_done(), kConsumerWarps);
-    for (int b = 0; b < 4; ++b) {
-      barrier_init(sums_full(b), kConsumerWarps);
-      barrier_init(sums_empty(b), 1);
-    }
     barrier_init_fence();
   }
 };
@@ -133,6 +138,18 @@ __device__ __forceinline__ void bulk_wait_written() { asm volatile("cp.async.bul
 
 // Between a bulk copy and ordinary accesses of the same global memory.
 __device__ __forceinline__ void fence_bulk_copies() { asm volatile("fence.proxy.async;" ::: "memory"); }
+
+// Four 8 x 8 matrices from shared memory; lane l gives the address of row l % 8 of matrix l / 8.
+__device__ __forceinline__ void ldmatrix(std::uint32_t (&to)[4], std::uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(address)
+               : "memory");
+}
+
+// Lane 0's value: the compiler knows then that the warp shares it, and keeps it and what follows from it out of the
+// lanes' registers.
+__device__ __forceinline__ int warp_uniform(int value) { return __shfl_sync(0xffffffffu, value, 0); }
 
 // ---- turns between blocks ----
 __device__ __forceinline__ int load_turn(const int* turn) {

@@ -10,14 +10,6 @@
 
 namespace headway::inline v0::internal::cuda {
 
-// Four 8 x 8 matrices from shared memory; lane l gives the address of row l % 8 of matrix l / 8.
-__device__ __forceinline__ void ldmatrix(std::uint32_t (&to)[4], std::uint32_t address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(address)
-               : "memory");
-}
-
 template <class Tiles>
 struct WideBackwardConsumer : BackwardScores<Tiles, Tiles::kRows / 2> {
   using Scores = BackwardScores<Tiles, Tiles::kRows / 2>;
@@ -143,7 +135,7 @@ struct WideBackwardConsumer : BackwardScores<Tiles, Tiles::kRows / 2> {
   __device__ __forceinline__ void step(int i) {
     const int stage = i & 1, other = stage ^ 1, other_phase = (i + 1) >> 1 & 1;
     issue_gradients(stage);
-    arrive(barriers.query_empty(stage));
+    this->release_query(stage);
     arrive(barriers.d_output_empty(stage));
     barrier_wait(barriers.query_full(other), other_phase);
     wgmma_fence();

@@ -47,6 +47,16 @@ __device__ __forceinline__ void wgmma_rs(float (&d)[kCount], const std::uint32_t
   }
 }
 
+// The first step: D = A B, A from registers. D: (64, 2 * kCount)
+template <typename T, Major kMajor = Major::outer, int kCount>
+__device__ __forceinline__ void wgmma_rs_first(float (&d)[kCount], const std::uint32_t (&a)[4], std::uint64_t b) {
+  if constexpr (std::is_same_v<T, __half>) {
+    wgmma_rs_first_f16<kMajor == Major::outer>(d, a, b);
+  } else {
+    wgmma_rs_first_bf16<kMajor == Major::outer>(d, a, b);
+  }
+}
+
 // What is issued between a fence and a commit is one group; a fence comes before the first product that reads registers
 // which other instructions wrote.
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
