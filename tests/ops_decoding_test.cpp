@@ -41,16 +41,6 @@ TEST(Decoding, EmbedsTokens) {
   EXPECT_TRUE(std::isnan(embed_step(weight, tokens, positions, position_of(9)).at({0, 0})));
 }
 
-TEST(Decoding, ProductsAreLinear) {
-  const Tensor x = Tensor::randn({3, 8}, 1), weight = Tensor::randn({5, 8}, 2), bias = Tensor::randn({5}, 3);
-  const Tensor added = Tensor::randn({3, 5}, 4);
-  expect_near(linear_step(x, weight, bias, headway::Activation::gelu),
-              linear(x, weight, bias, headway::Activation::gelu));
-  expect_near(linear_step(x, weight, bias, headway::Activation::none, added), add(added, linear(x, weight, bias)));
-  EXPECT_EQ(message_of([&] { linear_step(x, weight, bias, headway::Activation::relu, added); }),
-            "linear_step: added and an activation are given, expected one of them");
-}
-
 // Five steps of three rows that change places, beside attention over the past that each row has by then.
 TEST(Decoding, SelfAttentionFollowsItsOrigins) {
   constexpr std::int64_t kRows = 3, kFeatures = 8, kHeads = 2, kCapacity = 5;

@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "headway/export.h"
-#include "headway/ops.h"
 #include "headway/tensor.h"
 
 namespace headway {
@@ -18,12 +17,6 @@ inline namespace v0 {
 // features], position [1] int64 -> [rows, features].
 HEADWAY_API Tensor embed_step(const Tensor& weight, const Tensor& tokens, const Tensor& positions,
                               const Tensor& position, double scale = 1.0);
-
-// activation(x W^T + bias), or added + x W^T + bias where `added` is given: x [rows, in], weight [out, in], bias [out],
-// added [rows, out] -> [rows, out]. As linear(), with kernels of its own for few rows where a device has them; these
-// give NaN for products with infinity.
-HEADWAY_API Tensor linear_step(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                               Activation activation = Activation::none, const Tensor& added = {});
 
 // The keys and values of the tokens so far. Rows that have a past in common share it: a row's token t lies in the entry
 // origins[row, t].

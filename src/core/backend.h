@@ -82,8 +82,6 @@ class Backend {
 
   // ---- decoding: indices and positions are read where they are ----
   virtual void embed_step(const EmbedStep& task) = 0;
-  // False where there is no kernel for it better than matmul(), and nothing was done.
-  virtual bool linear_step(const LinearStep& task) = 0;
   virtual void cache_attention(const CacheAttention& task) = 0;
   virtual void top_tokens(const TopTask& task) = 0;
   virtual void take_best(const TakeBest& task) = 0;

@@ -19,16 +19,6 @@ struct EmbedStep {
   Tensor result;  // [rows, features]
 };
 
-// result = x weight^T + bias, negative ones zero where `relu`, and `added` on top where it is given.
-struct LinearStep {
-  Tensor x;       // [rows, in]
-  Tensor weight;  // [out, in]
-  Tensor bias;    // [out]
-  Tensor added;   // [rows, out]; undefined: none
-  bool relu = false;
-  Tensor result;  // [rows, out]
-};
-
 // result = attention of one query per row over keys and values that rows share. With fresh ones, row r sees the tokens
 // up to `position`, that one from its own fresh ones, which are put into entry r of the cache, and origins[r, position]
 // becomes r. Without, it sees lengths[e] tokens of the entry e = origins[r].

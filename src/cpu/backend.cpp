@@ -68,7 +68,6 @@ class CpuBackend final : public Backend {
   }
 
   void embed_step(const EmbedStep& task) override { cpu::embed_step(task); }
-  bool linear_step(const LinearStep&) override { return false; }
   void cache_attention(const CacheAttention& task) override { cpu::cache_attention(task); }
   void top_tokens(const TopTask& task) override { cpu::top_tokens(task); }
   void take_best(const TakeBest& task) override { cpu::take_best(task); }

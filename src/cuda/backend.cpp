@@ -91,7 +91,6 @@ class CudaBackend final : public DeviceBackend {
   }
 
   void embed_step(const EmbedStep& task) override { on_gpu().call(cuda::embed_step, task); }
-  bool linear_step(const LinearStep& task) override { return on_gpu().call(cuda::linear_step, task); }
   void cache_attention(const CacheAttention& task) override { on_gpu().call(cuda::cache_attention, task); }
   void top_tokens(const TopTask& task) override { on_gpu().call(cuda::top_tokens, task); }
   void take_best(const TakeBest& task) override { on_gpu().call(cuda::take_best, task); }

@@ -225,40 +225,17 @@ struct TopArguments {
   std::int64_t rows, classes, count, excluded;
 };
 
-// Classes of which a thread asks for at once.
-constexpr int kClassesAtOnce = 8;
-
-// visit(i, logit) for this thread's classes of a row: threadIdx.x, kRowThreads further on, ...
-template <typename T, typename Visit>
-__device__ void for_each_class(const T* row, std::int64_t classes, const Visit& visit) {
-  for (std::int64_t first = threadIdx.x; first < classes; first += kClassesAtOnce * kRowThreads) {
-    T values[kClassesAtOnce];
-#pragma unroll
-    for (int j = 0; j < kClassesAtOnce; ++j) {
-      const std::int64_t i = first + j * kRowThreads;
-      if (i < classes) values[j] = row[i];
-    }
-#pragma unroll
-    for (int j = 0; j < kClassesAtOnce; ++j) {
-      const std::int64_t i = first + j * kRowThreads;
-      if (i < classes) visit(i, to_compute(values[j]));
-    }
-  }
-}
-
-// The best of the classes that it is shown, of those that come after `last`; without a `last`, of all.
-template <typename Real>
-struct BestAfter {
-  Scored<Real> last;
-  std::int64_t excluded;
-  Scored<Real> best = {0, -1};
-
-  __device__ void look_at(std::int64_t i, Real logit) {
-    const Scored<Real> found = {logit, i};
-    const bool may_be = i != excluded && logit > -static_cast<Real>(INFINITY);
+// The best of this thread's classes that is worse than `last`; without a `last`, the best of all.
+template <typename T>
+__device__ Scored<Compute<T>> best_after(const TopArguments<T>& a, const T* row, Scored<Compute<T>> last) {
+  Scored<Compute<T>> best = {0, -1};
+  for_each_pack<kRowThreads, 1>(a.classes, [&](std::int64_t i) {
+    const Scored<Compute<T>> found = {to_compute(row[i]), i};
+    const bool may_be = i != a.excluded && found.value > -static_cast<Compute<T>>(INFINITY);
     if (may_be && (last.token < 0 || last.is_better_than(found)) && found.is_better_than(best)) best = found;
-  }
-};
+  });
+  return best;
+}
 
 // A block per row. Every thread has the best of its classes at hand; whoever had the last one looks for its next.
 template <typename T>
@@ -266,27 +243,17 @@ __global__ void top_kernel(const __grid_constant__ TopArguments<T> a) {
   using Real = Compute<T>;
   for (std::int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
     const T* logits = a.logits + row * a.classes;
-    BestAfter<Real> mine = {{0, -1}, a.excluded};
-    Real largest = -static_cast<Real>(INFINITY), sum = 0;
-    for_each_class(logits, a.classes, [&](std::int64_t i, Real logit) {
-      largest = fmax(largest, logit);
-      mine.look_at(i, logit);
-    });
-    largest = team_reduce<kRowThreads>(largest, [](Real x, Real y) { return fmax(x, y); });
-    const Real reference = power_reference(largest);
-    for_each_class(logits, a.classes, [&](std::int64_t, Real logit) { sum += exp(logit - reference); });
-    sum = team_sum<kRowThreads>(sum);
-    if (threadIdx.x == 0) a.logsumexp[row] = static_cast<float>(largest + log(sum));
+    const PowerSum<Real> all = power_sum_row<kRowThreads, 1>(logits, a.classes);
+    if (threadIdx.x == 0) a.logsumexp[row] = static_cast<float>(all.largest + log(all.sum));
+    Scored<Real> mine = best_after<T>(a, logits, {0, -1});
     for (std::int64_t k = 0; k < a.count; ++k) {
-      const Scored<Real> best = team_reduce<kRowThreads>(
-          mine.best, [](Scored<Real> x, Scored<Real> y) { return y.is_better_than(x) ? y : x; });
+      const Scored<Real> best =
+          team_reduce<kRowThreads>(mine, [](Scored<Real> x, Scored<Real> y) { return y.is_better_than(x) ? y : x; });
       if (threadIdx.x == 0) {
         a.tokens[row * a.count + k] = best.token;
         a.values[row * a.count + k] = best.token < 0 ? -INFINITY : static_cast<float>(best.value);
       }
-      if (k + 1 == a.count || best.token < 0 || best.token != mine.best.token) continue;
-      mine = {best, a.excluded};
-      for_each_class(logits, a.classes, [&](std::int64_t i, Real logit) { mine.look_at(i, logit); });
+      if (k + 1 < a.count && best.token >= 0 && best.token == mine.token) mine = best_after<T>(a, logits, best);
     }
   }
 }

@@ -7,8 +7,6 @@
 namespace headway::inline v0::internal::cuda {
 
 void embed_step(const EmbedStep& task);
-// False where there is no kernel for it: products of float32 with up to 128 rows have one.
-bool linear_step(const LinearStep& task);
 void cache_attention(const CacheAttention& task);
 void top_tokens(const TopTask& task);
 void take_best(const TakeBest& task);

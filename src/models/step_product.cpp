@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/divide.h"
-#include "headway/decoding.h"
 
 namespace headway::inline v0::internal {
 namespace {
@@ -49,8 +48,7 @@ StepProduct::StepProduct(const Tensor& weight, const Tensor& bias)
 }
 
 Tensor StepProduct::operator()(const Tensor& x, Activation activation, const Tensor& added) const {
-  if (!panels_.defined()) return linear_step(x, weight_, bias_, activation, added);
-  if (x.size(0) <= kFewRows) return of_few_rows(x, activation, added);
+  if (panels_.defined() && x.size(0) <= kFewRows) return of_few_rows(x, activation, added);
   const Tensor result = linear(x, weight_, bias_, activation);
   return added.defined() ? add(added, result) : result;
 }

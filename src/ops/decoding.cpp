@@ -61,35 +61,6 @@ Tensor embed_step(const Tensor& weight, const Tensor& tokens, const Tensor& posi
   return result;
 }
 
-Tensor linear_step(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation,
-                   const Tensor& added) {
-  constexpr const char* kName = "linear_step";
-  check_matrix(kName, "x", x);
-  check_matrix(kName, "weight", weight);
-  check(weight.dtype() == x.dtype() && weight.size(1) == x.size(1), kName, ": weight is ", weight, ", expected ",
-        x.dtype(), "[out, ", x.size(1), "]");
-  check_same_device(kName, "x", x, "weight", weight);
-  check_exact(kName, "bias", bias, x.dtype(), {weight.size(0)}, "x", x);
-  const Shape shape = {x.size(0), weight.size(0)};
-  if (added.defined()) {
-    check_exact(kName, "added", added, x.dtype(), shape, "x", x);
-    check(activation == Activation::none, kName, ": added and an activation are given, expected one of them");
-  }
-  if (activation == Activation::none || activation == Activation::relu) {
-    const Tensor result = Tensor::empty(shape, x.dtype(), x.device());
-    if (internal::backend_of(x).linear_step({.x = internal::dense(x),
-                                             .weight = internal::dense(weight),
-                                             .bias = bias,
-                                             .added = added,
-                                             .relu = activation == Activation::relu,
-                                             .result = result})) {
-      return result;
-    }
-  }
-  const Tensor result = linear(x.detach(), weight.detach(), bias.detach(), activation);
-  return added.defined() ? add(added.detach(), result) : result;
-}
-
 Tensor self_attention_step(const Tensor& projected, const TokenCache& cache, const Tensor& position,
                            std::int64_t heads) {
   constexpr const char* kName = "self_attention_step";

@@ -48,31 +48,6 @@ TEST(CudaDecoding, EmbedsTokens) {
   }
 }
 
-TEST(CudaDecoding, Products) {
-  const Device gpu = Device::cuda();
-  for (const DType dtype : kDTypes) {
-    for (const std::int64_t rows : {1, 16, 17, 33, 64, 100, 129}) {
-      for (const auto& [inputs, outputs] :
-           std::vector<std::pair<std::int64_t, std::int64_t>>{{256, 768}, {4, 3}, {36, 5000}, {1024, 256}, {7, 9}}) {
-        const std::string what = std::to_string(rows) + " rows, " + std::to_string(inputs) + " to " +
-                                 std::to_string(outputs) + ", " + std::string(dtype_name(dtype));
-        const double size = 1 / std::sqrt(static_cast<double>(inputs));
-        const Tensor x = Tensor::randn({rows, inputs}, 1, dtype), bias = Tensor::randn({outputs}, 3, dtype);
-        const Tensor weight = scale(Tensor::randn({outputs, inputs}, 2, DType::float64), size).to(dtype);
-        const Tensor added = Tensor::randn({rows, outputs}, 4, dtype);
-        const auto exact = [](const Tensor& t) { return t.to(DType::float64); };
-        for (const headway::Activation activation : {headway::Activation::none, headway::Activation::relu}) {
-          expect_near(linear_step(x.to(gpu), weight.to(gpu), bias.to(gpu), activation),
-                      linear(exact(x), exact(weight), exact(bias), activation), tolerance(dtype), what);
-        }
-        expect_near(linear_step(x.to(gpu), weight.to(gpu), bias.to(gpu), headway::Activation::none, added.to(gpu)),
-                    add(exact(added), linear(exact(x), exact(weight), exact(bias))), tolerance(dtype),
-                    what + ", added");
-      }
-    }
-  }
-}
-
 // Steps of rows that change places, at every length up to the capacity and one beyond.
 TEST(CudaDecoding, SelfAttention) {
   const Device gpu = Device::cuda();

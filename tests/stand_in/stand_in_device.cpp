@@ -196,7 +196,6 @@ class StandInDevice final : public DeviceBackend {
     cpu_.embed_step({host(task.weight), host(task.tokens), host(task.positions), host(task.position), task.scale,
                      host(task.result)});
   }
-  bool linear_step(const LinearStep&) override { return false; }
   void cache_attention(const CacheAttention& task) override {
     cpu_.cache_attention({host(task.query), host(task.fresh), host(task.cache), host(task.origins), host(task.position),
                           host(task.lengths), task.heads, host(task.result)});
