@@ -131,15 +131,15 @@ struct BiasBlock {
     await_copies();
     __syncwarp();
 #pragma unroll
-    for (int g = 0; g < kKeys / 32; ++g) {
-      std::uint32_t word[2][4];  // of 16 columns, as packed probabilities
+    for (int g = 0; g < kKeys / 64; ++g) {
+      std::uint32_t word[4][4];  // of 16 columns, as packed probabilities
 #pragma unroll
-      for (int k = 0; k < 2; ++k) load_matrices(from + (((4 * g + 2 * k + lane / 16) ^ lane % 8) << 4), word[k]);
+      for (int k = 0; k < 4; ++k) load_matrices(from + (((8 * g + 2 * k + lane / 16) ^ lane % 8) << 4), word[k]);
       hide_lowest(word);
 #pragma unroll
-      for (int i = 0; i < 8; ++i) {
+      for (int i = 0; i < 16; ++i) {
         const float2 bias = unpack<T>(word[i / 4][i % 4]);
-        float* pair = scores + 16 * g + 2 * i;
+        float* pair = scores + 32 * g + 2 * i;
         pair[0] = fmaf(bias.x, inverse_scale, pair[0]);
         pair[1] = fmaf(bias.y, inverse_scale, pair[1]);
       }
@@ -150,19 +150,22 @@ struct BiasBlock {
  private:
   // Makes a bias of -1e30 and below -infinity; float16 has none but -infinity itself. As unsigned numbers the negative
   // ones are the largest, growing with the magnitude, and NaN above -infinity.
-  static __device__ __forceinline__ void hide_lowest(std::uint32_t (&word)[2][4]) {
+  static __device__ __forceinline__ void hide_lowest(std::uint32_t (&word)[4][4]) {
     if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-      constexpr std::uint32_t kLowest = 0xF14AF14A, kInfinity = 0xFF80FF80;  // the first below -1e30, and -infinity
+      constexpr std::uint32_t kLowest = 0xF14A, kInfinity = 0xFF80;  // the first below -1e30, and -infinity
       std::uint32_t largest = 0;
 #pragma unroll
-      for (int i = 0; i < 8; i += 2) {
+      for (int i = 0; i < 16; i += 2) {
         largest = __vimax3_u16x2(largest, word[i / 4][i % 4], word[i / 4][i % 4 + 1]);
       }
-      if (!warps_condition(__vcmpgeu2(largest, kLowest) != 0)) return;
+      if (!warps_condition(largest >= kLowest << 16 || (largest & 0xFFFF) >= kLowest)) return;
 #pragma unroll
-      for (int i = 0; i < 8; ++i) {
+      for (int i = 0; i < 16; ++i) {
         std::uint32_t& pair = word[i / 4][i % 4];
-        pair = __vmaxu2(pair, __vcmpgeu2(pair, kLowest) & kInfinity);
+        const std::uint32_t low = pair & 0xFFFF, high = pair >> 16;
+        const std::uint32_t new_low = low >= kLowest && low < kInfinity ? kInfinity : low;
+        const std::uint32_t new_high = high >= kLowest && high < kInfinity ? kInfinity : high;
+        pair = new_high << 16 | new_low;
       }
     }
   }
