@@ -100,7 +100,7 @@ ScoreOptions make_options(const AttentionProblem& problem, const AttentionCall& 
     options.inverse_softcap = static_cast<float>(1 / problem.softcap);
     options.softcap_log2 = static_cast<float>(problem.softcap * 1.4426950408889634);
   }
-  options.inverse_bias_scale = static_cast<float>(1 / (problem.scale * kBiasScale));
+  options.inverse_scale = static_cast<float>(1 / problem.scale);
   options.alibi_slopes = call.alibi_slopes;
   options.dropout_threshold = problem.dropout.threshold;
   const bool is_low = problem.dropout.threshold <= 0x8000u;

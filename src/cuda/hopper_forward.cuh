@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "cuda/element.cuh"
+#include "cuda/hopper_dropout.cuh"
 #include "cuda/hopper_mask.cuh"
 #include "cuda/hopper_ptx.cuh"
 #include "cuda/hopper_schedule.cuh"
@@ -46,9 +47,15 @@ struct ForwardConsumer {
   __device__ __forceinline__ void pass_turn() const { named_arrive(1 + (group + 1) % S::kGroups, 256); }
   __device__ __forceinline__ void sync_group() const { named_sync(5 + group, 128); }
 
+  // The operands' addresses, found before the turn comes.
+  __device__ __forceinline__ std::uint32_t query_operand() const { return operand(shared.query(group), 16); }
+  __device__ __forceinline__ std::uint32_t key_operand() const { return operand(shared.key(keys.stage()), 16); }
+  __device__ __forceinline__ std::uint32_t value_operand() const {
+    return operand(shared.value(values.stage()), S::kKeys * 128);
+  }
+
   // S = Q K^T
-  __device__ __forceinline__ void issue_scores() {
-    const std::uint32_t query = operand(shared.query(group), 16), key = operand(shared.key(keys.stage()), 16);
+  __device__ __forceinline__ void issue_scores(std::uint32_t query, std::uint32_t key) {
 #pragma unroll
     for (int k = 0; k < S::kDim / 16; ++k) {
       const std::uint64_t a = descriptor(query, (k / 4) * 64 * 128 + (k % 4) * 32);
@@ -63,8 +70,7 @@ struct ForwardConsumer {
   }
 
   // O += P V
-  __device__ __forceinline__ void issue_outputs() {
-    const std::uint32_t value = operand(shared.value(values.stage()), S::kKeys * 128);
+  __device__ __forceinline__ void issue_outputs(std::uint32_t value) {
 #pragma unroll
     for (int k = 0; k < S::kKeys / 16; ++k) wgmma_rs<T>(outputs, probabilities[k], descriptor(value, k * 2048));
     wgmma_commit();
@@ -95,9 +101,9 @@ struct ForwardConsumer {
 
   // What a block needs beside S, made while S is on its way.
   __device__ __forceinline__ void prepare(int block) {
-    inputs.prepare(block > work.first, column(block - 1));
+    inputs.prepare();
     if constexpr (S::kDropout) {
-      if (p.options.dropout_threshold != 0) dropout.draw(p.options, work, row(), column(block));
+      if (p.options.dropout_threshold != 0) dropout.take(shared, group);
     }
   }
 
@@ -121,17 +127,18 @@ struct ForwardConsumer {
   // The block that comes first: S and P alone.
   __device__ __forceinline__ void first_block(int block) {
     inputs.read(column(block));
+    const std::uint32_t query = query_operand(), key = key_operand();
     await_keys();
     await_turn();
     wgmma_fence();
-    issue_scores();
+    issue_scores(query, key);
     pass_turn();
     prepare(block);
     wgmma_wait<0>();
     release_operands(block);
-    inputs.apply(p, work, row(), column(block), scores);
+    inputs.apply(p, work, row(), column(block), block > work.first, scores);
     hide_outside<S>(scores, work.limits, row(), column(block));
-    raise_maximum<false>(scores, score_scale(), rows, outputs);
+    raise_maximum(scores, score_scale(), rows, outputs);
     exponentiate(scores, score_scale(), rows);
     pack_and_drop();
   }
@@ -140,27 +147,25 @@ struct ForwardConsumer {
   template <bool kEdge>
   __device__ __forceinline__ void next_block(int block) {
     inputs.read(column(block));
+    const std::uint32_t query = query_operand(), key = key_operand(), value = value_operand();
     await_keys();
     await_turn();
     wgmma_fence();
-    issue_scores();
+    issue_scores(query, key);
     await_values();
     wgmma_fence();
-    issue_outputs();
+    issue_outputs(value);
     pass_turn();
     prepare(block);
     wgmma_wait<1>();
     release_operands(block);
-    inputs.apply(p, work, row(), column(block), scores);
-    if constexpr (kEdge) {
-      hide_outside<S>(scores, work.limits, row(), column(block));
-      raise_maximum<true>(scores, score_scale(), rows, outputs);
-    } else {
-      raise_maximum_if_far(scores, score_scale(), rows, outputs);
-    }
-    exponentiate(scores, score_scale(), rows);
-    wgmma_wait<0>();
+    inputs.apply(p, work, row(), column(block), block > work.first, scores);
+    if constexpr (kEdge) hide_outside<S>(scores, work.limits, row(), column(block));
+    const bool raises = kEdge || is_far_above(scores, score_scale(), rows);
+    wgmma_wait_all(outputs);
     release_values();
+    if (raises) raise_maximum(scores, score_scale(), rows, outputs);
+    exponentiate(scores, score_scale(), rows);
     pack_and_drop();
   }
 
@@ -179,22 +184,14 @@ struct ForwardConsumer {
     sync_group();
   }
 
-  // The end of the blocks that this warpgroup's rows see.
-  __device__ __forceinline__ int own_end() const {
-    const int low_row = work.row + group * 64;
-    if (low_row >= work.limits.query_length) return work.first;
-    if constexpr (!S::kLimits) return work.end;
-    return min(work.end, (max(0, low_row + 63 + work.limits.high + 1) + S::kKeys - 1) / S::kKeys);
-  }
-
   // All blocks of a tile: those that only later rows see, those at the right edge, those that all rows see whole, those
   // at the left edge.
   __device__ __forceinline__ void attend() {
-    const int low_row = work.row + group * 64, high_row = low_row + 63, end = own_end();
+    const int low_row = work.row + group * 64, high_row = low_row + 63, end = own_end<S>(work, group);
     int n = work.end - 1;
     if (end > work.first) inputs.read_first(column(end - 1));
-    for (; n >= max(end, work.first); --n) skip_block();
-    if (end <= work.first) return release_queries();
+    for (; warps_condition(n >= max(end, work.first)); --n) skip_block();
+    if (warps_condition(end <= work.first)) return release_queries();
     int whole_begin = 0, whole_end = end - 1;
     if constexpr (S::kLimits) {
       whole_end = min(whole_end, max(0, low_row + work.limits.high + 1) / S::kKeys);
@@ -203,16 +200,16 @@ struct ForwardConsumer {
     first_block(n--);
     if constexpr (S::kLimits) {
       if (end == work.end) clear_padding();
-      for (; n >= max(whole_end, work.first); --n) next_block<true>(n);
+      for (; warps_condition(n >= max(whole_end, work.first)); --n) next_block<true>(n);
     }
-    for (; n >= whole_begin; --n) next_block<false>(n);
+    for (; warps_condition(n >= whole_begin); --n) next_block<false>(n);
     if constexpr (S::kLimits) {
-      for (; n >= work.first; --n) next_block<true>(n);
+      for (; warps_condition(n >= work.first); --n) next_block<true>(n);
     }
     await_values();
     wgmma_fence();
-    issue_outputs();
-    wgmma_wait<0>();
+    issue_outputs(value_operand());
+    wgmma_wait_all(outputs);
     release_values();
   }
 
@@ -280,30 +277,23 @@ struct ForwardConsumer {
     int query_parity = 0;
     if (group == S::kGroups - 1) named_arrive(1, 256);  // the first turn is the first warpgroup's
     while (true) {
-      barrier_wait(shared.tile_full(slots.stage()), slots.parity());
-      int index = shared.tiles[slots.stage()];
-      __syncwarp();
-      if (lane == 0) barrier_arrive(shared.tile_empty(slots.stage()));
-      slots.advance();
-      if (index >= p.tiles) break;
-      work = find_work<S>(p, index);
+      work = shared.await_work(slots);
+      if (warps_condition(work.sequence < 0)) break;
       inputs.begin(p, work, row(), shared.bias());
 #pragma unroll
       for (int i = 0; i < S::kDim / 2; ++i) outputs[i] = 0.f;
       rows = {{-INFINITY, -INFINITY}, {0.f, 0.f}};
       barrier_wait(shared.query_full(group), query_parity);
       query_parity ^= 1;
-      if (work.end > work.first) {
+      if (warps_condition(work.end > work.first)) {
         attend();
       } else {
         release_queries();
       }
-      if constexpr (S::kLimits) {  // found again, rather than kept in registers meanwhile
-        asm volatile("" : "+r"(index));
-        work = find_work<S>(p, index);
-      }
+      work = shared.read_work(slots);  // again, rather than kept in registers meanwhile
       finish_rows();
       store_outputs();
+      shared.release_work(slots);
       if constexpr (S::kShareOutput) {
         __syncwarp();
         if (lane == 0) barrier_arrive(shared.query_empty(group));
@@ -324,6 +314,14 @@ __global__ void __launch_bounds__(S::kThreads, 1) hopper_forward_kernel(const __
   if (threadIdx.x < 128) {
     registers_less<S::kProducerRegisters>();
     if (threadIdx.x == 0) produce<S>(p, shared);
+    if constexpr (S::kDropout && !S::kDrawGroup) {
+      if (threadIdx.x >= 32 * S::kFirstDrawWarp) DropoutDraws<S>::run(p, shared);
+    }
+  } else if (S::kDrawGroup && threadIdx.x >= 32 * S::kFirstDrawWarp) {
+    if constexpr (S::kDrawGroup) {
+      registers_less<S::kDrawRegisters>();
+      DropoutDraws<S>::run(p, shared);
+    }
   } else {
     registers_more<S::kConsumerRegisters>();
     ForwardConsumer<S>(p, shared).run();

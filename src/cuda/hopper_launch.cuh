@@ -35,15 +35,22 @@ inline std::vector<int2> order_packed_tiles(const std::vector<HopperSequence>& s
   return places;
 }
 
-// How many heads are worked on together: as few as give every multiprocessor a tile, so that memory is read evenly all
-// the time, and no more than have their keys and values fit the part of the L2 cache that they may fill.
-inline int section_of(const AttentionProblem& problem, std::int64_t row_tiles) {
+// How many heads are worked on together: no more than have their keys and values fit the part of the L2 cache that they
+// may fill. Where all tiles take equally long, as few as give every multiprocessor a tile, so that memory is read
+// evenly all the time; else as many as fit, in sections of one size, since short tiles at the end of a section even out
+// its long ones.
+inline int section_of(const AttentionProblem& problem, std::int64_t row_tiles, bool tiles_differ) {
   constexpr std::int64_t kCacheBytes = std::int64_t{32} << 20;
   const std::int64_t head_bytes = problem.key_length * (problem.head_dim + problem.value_dim) * 2;
   const std::int64_t fitting = std::max<std::int64_t>(1, kCacheBytes / head_bytes);
+  const std::int64_t all = problem.kv_heads * problem.batch;
+  if (tiles_differ) {
+    const std::int64_t sections = std::max<std::int64_t>(1, all / fitting);
+    return static_cast<int>((all + sections - 1) / sections * problem.group());
+  }
   const std::int64_t tiles = row_tiles * problem.group();  // of a key/value head
   const std::int64_t busy = (device_properties().multiprocessors + tiles - 1) / tiles;
-  return static_cast<int>(std::min(std::min(fitting, busy) * problem.group(), problem.heads * problem.batch));
+  return static_cast<int>(std::min(std::min(fitting, busy), all) * problem.group());
 }
 
 // Lets a kernel have more shared memory than kernels get unasked; once on each GPU.
@@ -69,7 +76,7 @@ void launch_shape(const ForwardCall& call) {
   p.output = make_tensor_map(call.result.output, 64, S::kDim);
   p.row_tiles = static_cast<int>((problem.query_length + S::kRows - 1) / S::kRows);
   p.tiles = static_cast<int>(p.row_tiles * problem.heads * problem.batch);
-  p.section = section_of(problem, p.row_tiles);
+  p.section = section_of(problem, p.row_tiles, problem.left || problem.right || call.params.sequences);
   DeviceBuffer packed_tiles;
   if (problem.packed) {
     const std::vector<int2> places = order_packed_tiles(call.sequences, S::kRows);

@@ -60,7 +60,7 @@ struct ScoreInputs {
 
   // Before anything of a tile's first block.
   __device__ __forceinline__ void read_first(int column) const {
-    if constexpr (S::kBias && !kMixed) bias.read(column);
+    if constexpr (S::kBias && !kMixed) bias.template read<true>(column);
   }
 
   // Before the block's product is issued.
@@ -68,18 +68,14 @@ struct ScoreInputs {
     if constexpr (S::kMask && !kMixed) mask.read(column);
   }
 
-  // After it is issued. `next_column`: of the next block, if there is one.
-  __device__ __forceinline__ void prepare(bool has_next, int next_column) {
-    if constexpr (S::kBias && !kMixed) {
-      bias.prepare();
-      if (has_next) bias.read(next_column);
-    }
+  // After it is issued.
+  __device__ __forceinline__ void prepare() {
     if constexpr (S::kMask && !kMixed) mask.prepare();
   }
 
-  // Leaves the scores times log2(e) where S::kInBase2.
+  // Leaves the scores times log2(e) where S::kInBase2. has_next: another block, the one before this, comes next.
   __device__ __forceinline__ void apply(const ForwardParams& p, const ForwardWork& work, int row, int column,
-                                        float (&scores)[S::kKeys / 2]) {
+                                        bool has_next, float (&scores)[S::kKeys / 2]) {
     if constexpr (S::kInBase2) {
 #pragma unroll
       for (int i = 0; i < S::kKeys / 2; ++i) scores[i] *= p.scale_log2;
@@ -89,7 +85,8 @@ struct ScoreInputs {
       if (p.options.bias.data) add_bias(p, work, row, column, scores);
       if (p.options.mask.data) hide_masked(p, work, row, column, scores);
     } else if constexpr (S::kBias) {
-      bias.apply(p.options.inverse_bias_scale, scores);
+      bias.apply(p.options.inverse_scale, scores);
+      if (warps_condition(has_next)) bias.template read<false>(column - S::kKeys);
     } else if constexpr (S::kMask) {
       mask.apply(p.options.mask_true_keeps, scores);
     }
@@ -140,58 +137,6 @@ struct ScoreInputs {
       const bool is_set = static_cast<const std::uint8_t*>(options.mask.data)[at] != 0;
       if (is_set != options.mask_true_keeps) scores[i] = -INFINITY;
     }
-  }
-};
-
-// Which weights of a block are kept. The rule is core/random.h's: one call serves the eight values of 16 columns. Rows
-// and columns are counted inside the sequence; `column` is a multiple of 16 plus 2 * (lane % 4).
-template <class S>
-struct DropoutBlock {
-  // Of 16 columns and the pairs {0, 1}, {2, 3} of packed probabilities: the bytes' highest bits, one a value.
-  std::uint32_t kept[S::kKeys / 16][2];
-
-  __device__ __forceinline__ void draw(const ScoreOptions& options, const ForwardWork& work, int row, int column) {
-#pragma unroll
-    for (int k = 0; k < S::kKeys / 16; ++k) {
-      std::uint32_t words[4] = {static_cast<std::uint32_t>(row / 16 * 8 + row % 8),
-                                static_cast<std::uint32_t>((column / 16 + k) * 4 + column % 8 / 2),
-                                static_cast<std::uint32_t>(work.head), static_cast<std::uint32_t>(work.sequence)};
-      philox(words, options.seed);
-#pragma unroll
-      for (std::uint32_t& word : words) word = find_kept(options, word);
-      // The bytes 1 and 3 of both, whose highest bits are the halves'.
-      kept[k][0] = permute_bytes(words[0], words[2], 0x7531);
-      kept[k][1] = permute_bytes(words[1], words[3], 0x7531);
-      asm volatile("" : "+r"(kept[k][0]), "+r"(kept[k][1]));  // here, not when they are used
-    }
-  }
-
-  // Dropped weights become 0; they have counted in the sum already.
-  __device__ __forceinline__ void apply(std::uint32_t (&packed)[S::kKeys / 16][4]) const {
-#pragma unroll
-    for (int k = 0; k < S::kKeys / 16; ++k) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        packed[k][j] &= permute_bytes(kept[k][j / 2], 0, j % 2 == 0 ? 0x9988 : 0xBBAA);
-      }
-    }
-  }
-
- private:
-  // The highest bit of each 16-bit half: that half >= threshold, which is below 2^16. With h the half's highest bit and
-  // l the other bits, half >= threshold where h or l >= threshold (threshold <= 2^15), else where h and
-  // l >= threshold - 2^15; the comparison of l is a carry into the highest bit.
-  static __device__ __forceinline__ std::uint32_t find_kept(const ScoreOptions& options, std::uint32_t halves) {
-    const std::uint32_t carried = (halves & 0x7FFF7FFFu) + options.dropout_addend;
-    return (halves & carried) | ((halves | carried) & options.dropout_either);
-  }
-
-  // Bytes of (high, low) by the selector's digits; a digit of 8 and more gives eight copies of that byte's highest bit.
-  static __device__ __forceinline__ std::uint32_t permute_bytes(std::uint32_t low, std::uint32_t high,
-                                                                std::uint32_t selector) {
-    std::uint32_t result;
-    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(result) : "r"(low), "r"(high), "r"(selector));
-    return result;
   }
 };
 

@@ -97,12 +97,10 @@ __device__ __forceinline__ void load_matrices(std::uint32_t address, std::uint32
 // first: block * kKeys + 2 * (lane % 4).
 template <typename T, int kKeys>
 struct BiasBlock {
-  static_assert(kKeys % 32 == 0);
-  static constexpr int kPitch = 2 * kKeys + 16;  // bytes from row to row, so that 8 rows lie in different banks
-  static constexpr int kWarpBytes = 16 * kPitch;
+  static_assert(kKeys % 64 == 0);
+  static constexpr int kRowBytes = 2 * kKeys, kWarpBytes = 16 * kRowBytes;
   PlaneVectors<T> plane;
-  std::uint32_t memory;               // (16 rows, kPitch) of the warp
-  std::uint32_t word[kKeys / 16][4];  // of 16 columns, as packed probabilities
+  std::uint32_t memory;  // (16 rows, kKeys) of the warp; 16-byte piece c of row r is at place c ^ r % 8
 
   __device__ __forceinline__ void begin(const ForwardParams& p, const ForwardWork& work, int row,
                                         std::uint32_t first_memory) {
@@ -110,39 +108,64 @@ struct BiasBlock {
     memory = first_memory + (threadIdx.x / 32 - 4) * kWarpBytes;
   }
 
+  // kLast: of the last block, which may reach past the last key.
+  template <bool kLast>
   __device__ __forceinline__ void read(int column) const {
-    const int lane = threadIdx.x % 32;
-    const std::uint32_t to = memory + lane / 4 * kPitch + lane % 4 * 16;
+    const int row = threadIdx.x % 32 / 4, piece = threadIdx.x % 4, first = column + 6 * piece;
+    const std::uint32_t to = memory + row * kRowBytes;
 #pragma unroll
-    for (int g = 0; g < kKeys / 32; ++g) {
+    for (int r = 0; r < 2; ++r) {
 #pragma unroll
-      for (int r = 0; r < 2; ++r)
-        copy_async(to + 8 * r * kPitch + 64 * g, plane.at(r, column + 6 * (lane % 4) + 32 * g));
+      for (int g = 0; g < kKeys / 32; ++g) {
+        const T* from = plane.rows[r] + (kLast ? min(first + 32 * g, plane.last) : first + 32 * g);
+        copy_async(to + 8 * r * kRowBytes + (((piece + 4 * g) ^ row) << 4), from);
+      }
     }
-  }
-
-  // Takes what was read, so that the next block can be.
-  __device__ __forceinline__ void prepare() {
-    const int lane = threadIdx.x % 32;
-    const std::uint32_t from = memory + (lane % 16) * kPitch + lane / 16 * 16;
-    await_copies();
-    __syncwarp();
-#pragma unroll
-    for (int k = 0; k < kKeys / 16; ++k) load_matrices(from + 32 * k, word[k]);
-    __syncwarp();
   }
 
   // scores = scores + bias / scale, or -infinity from a bias of -1e30 down. A score that is NaN stays so: its row is
   // computed again, later.
-  __device__ __forceinline__ void apply(float inverse_bias_scale, float (&scores)[kKeys / 2]) const {
+  __device__ __forceinline__ void apply(float inverse_scale, float (&scores)[kKeys / 2]) const {
+    const int lane = threadIdx.x % 32;
+    const std::uint32_t from = memory + lane % 16 * kRowBytes;
+    await_copies();
+    __syncwarp();
 #pragma unroll
-    for (int k = 0; k < kKeys / 16; ++k) {
+    for (int g = 0; g < kKeys / 64; ++g) {
+      std::uint32_t word[4][4];  // of 16 columns, as packed probabilities
 #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const float2 bias = unpack<T>(word[k][j]);
-        float* pair = scores + 8 * k + 2 * j;
-        pair[0] = fmaf(bias.x * kBiasScale, inverse_bias_scale, pair[0]);
-        pair[1] = fmaf(bias.y * kBiasScale, inverse_bias_scale, pair[1]);
+      for (int k = 0; k < 4; ++k) load_matrices(from + (((8 * g + 2 * k + lane / 16) ^ lane % 8) << 4), word[k]);
+      hide_lowest(word);
+#pragma unroll
+      for (int i = 0; i < 16; ++i) {
+        const float2 bias = unpack<T>(word[i / 4][i % 4]);
+        float* pair = scores + 32 * g + 2 * i;
+        pair[0] = fmaf(bias.x, inverse_scale, pair[0]);
+        pair[1] = fmaf(bias.y, inverse_scale, pair[1]);
+      }
+    }
+    __syncwarp();
+  }
+
+ private:
+  // Makes a bias of -1e30 and below -infinity; float16 has none but -infinity itself. As unsigned numbers the negative
+  // ones are the largest, growing with the magnitude, and NaN above -infinity.
+  static __device__ __forceinline__ void hide_lowest(std::uint32_t (&word)[4][4]) {
+    if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+      constexpr std::uint32_t kLowest = 0xF14A, kInfinity = 0xFF80;  // the first below -1e30, and -infinity
+      std::uint32_t largest = 0;
+#pragma unroll
+      for (int i = 0; i < 16; i += 2) {
+        largest = __vimax3_u16x2(largest, word[i / 4][i % 4], word[i / 4][i % 4 + 1]);
+      }
+      if (!warps_condition(largest >= kLowest << 16 || (largest & 0xFFFF) >= kLowest)) return;
+#pragma unroll
+      for (int i = 0; i < 16; ++i) {
+        std::uint32_t& pair = word[i / 4][i % 4];
+        const std::uint32_t low = pair & 0xFFFF, high = pair >> 16;
+        const std::uint32_t new_low = low >= kLowest && low < kInfinity ? kInfinity : low;
+        const std::uint32_t new_high = high >= kLowest && high < kInfinity ? kInfinity : high;
+        pair = new_high << 16 | new_low;
       }
     }
   }

@@ -51,6 +51,21 @@ __device__ __forceinline__ void named_arrive(int id, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
+// ---- what a warp's threads agree on ----
+// A value and a condition that all threads of a warp share. Told to the compiler, it keeps what depends on them in the
+// warp's own registers, where products take their operands' addresses from.
+__device__ __forceinline__ int warps_value(int value) {
+  return static_cast<int>(__reduce_or_sync(0xffffffffu, static_cast<unsigned>(value)));
+}
+__device__ __forceinline__ bool warps_condition(bool condition) { return __any_sync(0xffffffffu, condition); }
+
+// The grid's blocks, read where they are needed rather than kept in a register.
+__device__ __forceinline__ unsigned count_blocks() {
+  unsigned count;
+  asm volatile("mov.u32 %0, %%nctaid.x;" : "=r"(count));
+  return count;
+}
+
 // ---- bulk copies ----
 // Tensor maps are over (64 columns, rows, chunks of 64 columns, heads, batch); a tile lands as [chunk][row][128 bytes],
 // swizzled, its address a multiple of 1024.
@@ -156,6 +171,24 @@ __device__ __forceinline__ uint4 load_shared(std::uint32_t address) {
 __device__ __forceinline__ void store_shared(std::uint32_t address, uint4 v) {
   asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
                : "memory");
+}
+
+// 4 and 8 bytes of shared memory.
+__device__ __forceinline__ int load_shared_word(std::uint32_t address) {
+  int v;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(address) : "memory");
+  return v;
+}
+__device__ __forceinline__ void store_shared(std::uint32_t address, int v) {
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(v) : "memory");
+}
+__device__ __forceinline__ uint2 load_shared_pair(std::uint32_t address) {
+  uint2 v;
+  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(address) : "memory");
+  return v;
+}
+__device__ __forceinline__ void store_shared(std::uint32_t address, uint2 v) {
+  asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(address), "r"(v.x), "r"(v.y) : "memory");
 }
 
 // Philox4x32 with 7 rounds, in place: the generator of core/random.h.

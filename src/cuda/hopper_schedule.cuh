@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <cstring>
 
 #include "cuda/attention_call.h"
 #include "cuda/hopper_maps.h"
@@ -14,9 +15,6 @@
 namespace headway::inline v0::internal::cuda {
 
 inline constexpr int kNoLimit = 1 << 29;  // beyond every length
-// A bias of the elements' type times this is -infinity where it hides a key, which is from -1e30 down: the largest
-// float32 over a number between 1e30 and the next one below it of 16 bits.
-inline constexpr float kBiasScale = 3.4097e8f;
 
 // A sequence in 32 bits. Query q sees keys max(0, q + low) .. min(key_count - 1, q + high).
 struct alignas(16) HopperSequence {
@@ -30,8 +28,8 @@ struct alignas(16) HopperSequence {
 struct ScoreOptions {
   ScorePlane mask, bias;
   bool mask_true_keeps = true;
-  bool bias_is_float = false;                   // else of the elements' type
-  float inverse_bias_scale = 1;                 // 1 / (scale * kBiasScale)
+  bool bias_is_float = false;  // else of the elements' type
+  float inverse_scale = 1;
   float inverse_softcap = 0, softcap_log2 = 0;  // 1 / softcap, softcap * log2(e); 0: none
   const double* alibi_slopes = nullptr;         // (sequences, heads), or null
   std::uint32_t dropout_threshold = 0;
@@ -67,36 +65,65 @@ struct ForwardShape {
   static constexpr ForwardTile kTile = forward_tile(kDimension, kRuleSet, kShort);
   static constexpr int kDim = kDimension, kChunks = (kDim + 63) / 64;
   static constexpr int kGroups = kTile.groups, kKeys = kTile.keys, kStages = kTile.stages;
-  static constexpr int kRows = 64 * kGroups, kThreads = 128 * (kGroups + 1);
+  static constexpr int kRows = 64 * kGroups;
   static constexpr bool kShareOutput = kTile.share_output;
   static constexpr bool kLimits = kRuleSet & rules::kLimits, kBias = kRuleSet & rules::kBias;
   static constexpr bool kMask = kRuleSet & rules::kMask, kDropout = kRuleSet & rules::kDropout;
   static constexpr bool kScores = kRuleSet & rules::kScores;
+  // Dropout's draws are made by a warpgroup behind the consumers', or, where these need all registers, by the
+  // producer's idle warps.
+  static constexpr bool kDrawGroup = kDropout && kRuleSet != rules::kAll && kDim <= 128;
+  static constexpr int kThreads = 128 * (kGroups + (kDrawGroup ? 2 : 1));
+  static constexpr int kDrawWarps = !kDropout ? 0 : kDrawGroup ? 4 : 3;
+  static constexpr int kFirstDrawWarp = kDrawGroup ? 4 * (kGroups + 1) : 1;
   static constexpr bool kInBase2 = kScores;  // scores are scaled before the softmax, not by it
   // Bytes of a warpgroup's queries and of a block of keys: [chunk][row][128].
   static constexpr int kQueryBytes = kChunks * 64 * 128, kKeyBytes = kChunks * kKeys * 128;
   static constexpr int kQuery = 0, kOutput = kShareOutput ? kQuery : kQuery + kGroups * kQueryBytes;
   static constexpr int kKey = kOutput + kGroups * kQueryBytes, kValue = kKey + kStages * kKeyBytes;
   static constexpr int kBarriers = kValue + kStages * kKeyBytes;
-  static constexpr int kBiasMemory = kBarriers + 512;  // (warps, 16 rows, keys and 8 more) of 16 bits
-  static constexpr int kBiasBytes = kBias && !kMask ? kGroups * 64 * (2 * kKeys + 16) : 0;
-  static constexpr int kBytes = kBiasMemory + kBiasBytes + 1024;  // the start is rounded up to 1024
+  static constexpr int kBiasMemory = kBarriers + 512;  // (warps, 16 rows, keys) of 16 bits
+  static constexpr int kBiasBytes = kBias && !kMask ? kGroups * 64 * 2 * kKeys : 0;
+  static constexpr int kDropoutMemory = kBiasMemory + kBiasBytes, kDropoutStages = 4;  // (groups, stages, 128) pairs
+  static constexpr int kDropoutBytes = kDropout ? kGroups * kDropoutStages * 128 * 8 : 0;
+  static constexpr int kBytes = kDropoutMemory + kDropoutBytes + 1024;  // the start is rounded up to 1024
   static_assert(kBytes <= 227 * 1024);
   // setmaxnreg shares out what the launch was given.
-  static constexpr int kProducerRegisters = kGroups == 2 ? 40 : 32;
-  static constexpr int kConsumerRegisters = kGroups == 2 ? 232 : kGroups == 3 ? 160 : 112;
+  static constexpr int kProducerRegisters = kDrawWarps == 3 ? 72 : kDrawGroup || kGroups != 2 ? 32 : 40;
+  static constexpr int kDrawRegisters = 64;
+  static constexpr int kConsumerRegisters = kDrawGroup     ? 208
+                                            : kDropout     ? 216
+                                            : kGroups == 2 ? 232
+                                            : kGroups == 3 ? 160
+                                                           : 112;
+  static_assert(!kDropout || kGroups == 2);
+};
+
+// A place in a ring of kStages buffers, a power of two, and the parity of its barrier's phase.
+template <int kStages>
+struct Ring {
+  unsigned count = 0;
+  __device__ __forceinline__ int stage() const { return static_cast<int>(count % kStages); }
+  __device__ __forceinline__ int parity() const { return static_cast<int>(count / kStages % 2); }
+  __device__ __forceinline__ void advance() { ++count; }
+};
+
+// kRows queries of one head, and the blocks of keys [first, end) that they see.
+struct ForwardWork {
+  int sequence, batch, head, row;  // sequence -1: there is no more work
+  int first, end;
+  HopperSequence limits;
 };
 
 // Where things lie in shared memory.
 template <class S>
 struct SharedLayout {
+  static constexpr int kWorkWords = sizeof(ForwardWork) / sizeof(int);
+  static_assert(kWorkWords == 16);
   std::uint32_t base;
-  volatile int* tiles;  // (2): tiles that the producer took
 
-  __device__ __forceinline__ explicit SharedLayout(char* raw) {
-    base = (shared_address(raw) + 1023) / 1024 * 1024;
-    tiles = reinterpret_cast<volatile int*>(raw + (base - shared_address(raw)) + S::kBarriers + 256);
-  }
+  __device__ __forceinline__ explicit SharedLayout(char* raw)
+      : base(warps_value((shared_address(raw) + 1023) / 1024 * 1024)) {}
   __device__ __forceinline__ std::uint32_t query(int g) const { return base + S::kQuery + g * S::kQueryBytes; }
   __device__ __forceinline__ std::uint32_t output(int g) const { return base + S::kOutput + g * S::kQueryBytes; }
   __device__ __forceinline__ std::uint32_t key(int s) const { return base + S::kKey + s * S::kKeyBytes; }
@@ -114,6 +141,12 @@ struct SharedLayout {
   __device__ __forceinline__ std::uint32_t tile_full(int s) const { return barrier(6, s); }
   __device__ __forceinline__ std::uint32_t tile_empty(int s) const { return barrier(7, s); }
 
+  __device__ __forceinline__ std::uint32_t dropout(int g, int s) const {
+    return base + S::kDropoutMemory + (g * S::kDropoutStages + s) * 128 * 8;
+  }
+  __device__ __forceinline__ std::uint32_t dropout_full(int g, int s) const { return barrier(8 + g, s); }
+  __device__ __forceinline__ std::uint32_t dropout_empty(int g, int s) const { return barrier(10 + g, s); }
+
   // By one thread, before all others use them. What is full is told by one thread, what is empty by each warp.
   __device__ __forceinline__ void init_barriers() const {
     for (int g = 0; g < S::kGroups; ++g) {
@@ -128,26 +161,49 @@ struct SharedLayout {
     }
     for (int s = 0; s < 2; ++s) {
       barrier_init(tile_full(s), 1);
-      barrier_init(tile_empty(s), 4 * S::kGroups);
+      barrier_init(tile_empty(s), 4 * S::kGroups + S::kDrawWarps);
+    }
+    if constexpr (S::kDropout) {
+      for (int i = 0; i < S::kGroups * S::kDropoutStages; ++i) {
+        barrier_init(dropout_full(i / S::kDropoutStages, i % S::kDropoutStages), 4);
+        barrier_init(dropout_empty(i / S::kDropoutStages, i % S::kDropoutStages), 4);
+      }
     }
     barrier_init_fence();
   }
-};
 
-// A place in a ring of kStages buffers, and the parity of its barrier's phase.
-template <int kStages>
-struct Ring {
-  int count = 0;
-  __device__ __forceinline__ int stage() const { return count % kStages; }
-  __device__ __forceinline__ int parity() const { return count / kStages % 2; }
-  __device__ __forceinline__ void advance() { count = (count + 1) % (2 * kStages); }
-};
-
-// kRows queries of one head, and the blocks of keys [first, end) that they see.
-struct ForwardWork {
-  int sequence, batch, head, row;
-  int first, end;
-  HopperSequence limits;
+  // The work of two tiles: of one that is under way, and of the next that the producer took.
+  __device__ __forceinline__ std::uint32_t work(int s) const {
+    return base + S::kBarriers + 384 + s * static_cast<int>(sizeof(ForwardWork));
+  }
+  // By the producer.
+  __device__ __forceinline__ void give_work(Ring<2>& slots, const ForwardWork& given) const {
+    int words[kWorkWords];
+    memcpy(words, &given, sizeof(given));
+    barrier_wait(tile_empty(slots.stage()), slots.parity() ^ 1);
+    for (int i = 0; i < kWorkWords; ++i) store_shared(work(slots.stage()) + 4 * i, words[i]);
+    barrier_arrive(tile_full(slots.stage()));
+    slots.advance();
+  }
+  // By all threads of a warp.
+  __device__ __forceinline__ ForwardWork read_work(const Ring<2>& slots) const {
+    int words[kWorkWords];
+#pragma unroll
+    for (int i = 0; i < kWorkWords; ++i) words[i] = warps_value(load_shared_word(work(slots.stage()) + 4 * i));
+    ForwardWork result;
+    memcpy(&result, words, sizeof(result));
+    return result;
+  }
+  __device__ __forceinline__ ForwardWork await_work(const Ring<2>& slots) const {
+    barrier_wait(tile_full(slots.stage()), slots.parity());
+    return read_work(slots);
+  }
+  // After the last read.
+  __device__ __forceinline__ void release_work(Ring<2>& slots) const {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) barrier_arrive(tile_empty(slots.stage()));
+    slots.advance();
+  }
 };
 
 // The tile of an index: heads in sections, the last rows, which see the most keys under a causal mask, first.
@@ -182,6 +238,15 @@ __device__ __forceinline__ ForwardWork find_work(const ForwardParams& p, int ind
   return work;
 }
 
+// The end of the blocks that the rows of consumer warpgroup `group` see.
+template <class S>
+__device__ __forceinline__ int own_end(const ForwardWork& work, int group) {
+  const int low_row = work.row + group * 64;
+  if (low_row >= work.limits.query_length) return work.first;
+  if constexpr (!S::kLimits) return work.end;
+  return min(work.end, (max(0, low_row + 63 + work.limits.high + 1) + S::kKeys - 1) / S::kKeys);
+}
+
 // The producer: one thread takes tiles and loads their queries, keys and values, the last block first.
 template <class S>
 __device__ __forceinline__ void produce(const ForwardParams& p, const SharedLayout<S>& shared) {
@@ -214,13 +279,11 @@ __device__ __forceinline__ void produce(const ForwardParams& p, const SharedLayo
     values.advance();
   };
   for (int index = blockIdx.x;;) {
-    const int slot = slots.stage();
-    barrier_wait(shared.tile_empty(slot), slots.parity() ^ 1);
-    shared.tiles[slot] = index;
-    barrier_arrive(shared.tile_full(slot));
-    slots.advance();
+    ForwardWork work = {};
+    work.sequence = -1;
+    if (index < p.tiles) work = find_work<S>(p, index);
+    shared.give_work(slots, work);
     if (index >= p.tiles) return;
-    const ForwardWork work = find_work<S>(p, index);
     if (work.end > work.first) load_key(work, work.end - 1);
     for (int g = 0; g < S::kGroups; ++g) {
       barrier_wait(shared.query_empty(g), query_parity ^ 1);
@@ -235,7 +298,7 @@ __device__ __forceinline__ void produce(const ForwardParams& p, const SharedLayo
     }
     // Taken before the last load, so that the counter's answer comes while that one waits.
     // Every tile takes one more, so that the counter wraps to 0 with the last.
-    index = p.counter ? static_cast<int>(gridDim.x + atomicInc(p.counter, p.tiles - 1)) : p.tiles;
+    index = p.counter ? static_cast<int>(count_blocks() + atomicInc(p.counter, p.tiles - 1)) : p.tiles;
     if (work.end > work.first) load_value(work, work.first);
   }
 }

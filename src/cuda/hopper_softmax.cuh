@@ -21,14 +21,12 @@ __device__ __forceinline__ void find_largest(const float (&scores)[kCount], floa
   for (int i = 0; i < kCount; ++i) found[i / 2 % 2] = fmaxf(found[i / 2 % 2], scores[i]);
 }
 
-// Makes the rows' true maximum the reference, and rescales sums and outputs to it. Where `in_flight`, O is still being
-// added to.
-template <bool kInFlight, int kCount, int kOutputs>
+// Makes the rows' true maximum the reference, and rescales sums and outputs to it.
+template <int kCount, int kOutputs>
 __device__ __forceinline__ void raise_maximum(const float (&scores)[kCount], float scale, OnlineRows& rows,
                                               float (&outputs)[kOutputs]) {
   float found[2] = {rows.maximum[0], rows.maximum[1]};
   find_largest(scores, found);
-  if constexpr (kInFlight) wgmma_wait<0>();
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     found[r] = fmaxf(found[r], __shfl_xor_sync(0xffffffffu, found[r], 1));
@@ -44,15 +42,15 @@ __device__ __forceinline__ void raise_maximum(const float (&scores)[kCount], flo
   }
 }
 
-// The same where a score of the warp is above its reference by more than 8 in the exponent; else all stays, because
-// float32 and the 16-bit formats hold 2^8 as well as 1. No value of other threads is needed to decide.
-template <int kCount, int kOutputs>
-__device__ __forceinline__ void raise_maximum_if_far(const float (&scores)[kCount], float scale, OnlineRows& rows,
-                                                     float (&outputs)[kOutputs]) {
+// True in a whole warp where one of its scores is above its reference by more than 8 in the exponent; else the
+// reference may stay, because float32 and the 16-bit formats hold 2^8 as well as 1. No value of other threads is needed
+// to decide.
+template <int kCount>
+__device__ __forceinline__ bool is_far_above(const float (&scores)[kCount], float scale, const OnlineRows& rows) {
   float found[2] = {-INFINITY, -INFINITY};
   find_largest(scores, found);
   const bool is_far = (found[0] - rows.maximum[0]) * scale > 8.f || (found[1] - rows.maximum[1]) * scale > 8.f;
-  if (__any_sync(0xffffffffu, is_far)) raise_maximum<true>(scores, scale, rows, outputs);
+  return __any_sync(0xffffffffu, is_far);
 }
 
 // P = exp2((S - maximum) * scale), and its row sums.

@@ -43,13 +43,15 @@ constexpr ForwardTile forward_tile(int dimension, int rule_set, bool is_short) {
       if (dimension == 192) return {2, 112, 2, true};
       return {2, is_short ? 64 : 80, 2, true};
     case rules::kLimits | rules::kDropout:
+      if (dimension <= 128) return {2, 128, 2, false};
+      return {2, 64, 2, true};
     case rules::kLimits | rules::kScores:
       if (dimension == 64) return {3, 80, 2, false};
       if (dimension <= 128) return {2, 128, 2, false};
       return {2, 64, 2, true};
     case rules::kLimits | rules::kBias:
       if (dimension == 64) return {3, 64, 2, false};
-      if (dimension <= 128) return {2, 96, 2, false};
+      if (dimension <= 128) return {2, 128, 2, false};
       return {2, 64, 2, true};
     case rules::kLimits | rules::kMask:
       if (dimension == 64) return {3, 64, 2, false};

@@ -68,6 +68,14 @@ __device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
 }
 
+// Waits for all groups; their sums D are used from here on.
+template <int kCount>
+__device__ __forceinline__ void wgmma_wait_all(float (&d)[kCount]) {
+  wgmma_wait<0>();
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
+}
+
 // The moving low word of a shared-memory operand in the 128-byte swizzle; `leading` are the bytes between 64-column
 // chunks where the operand is Major::outer, else unused.
 __device__ __forceinline__ std::uint32_t operand(std::uint32_t address, int leading) {
