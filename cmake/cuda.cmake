@@ -25,13 +25,19 @@ target_include_directories(headway_cuda PRIVATE include src)
 target_link_libraries(headway_cuda PRIVATE headway CUDA::cudart_static ${CMAKE_DL_LIBS})
 target_link_options(headway_cuda PRIVATE -Wl,--no-undefined)
 
-# The tuned kernels use instructions that Hopper alone has; everything else runs from Ampere on.
+# The tuned kernels use instructions that Hopper alone has; everything else runs from Ampere on. It is compiled once, to
+# PTX, which the driver of a GPU without code of its own here compiles on first use and keeps.
+set(HEADWAY_CUDA_ARCHITECTURES "90" CACHE STRING "GPUs that have machine code of their own in libheadway_cuda, as 80;90")
+set(headway_cuda_code "compute_80")
+foreach(architecture IN LISTS HEADWAY_CUDA_ARCHITECTURES)
+  string(PREPEND headway_cuda_code "sm_${architecture},")
+endforeach()
 foreach(source IN LISTS headway_cuda_sources)
   if(source MATCHES "/hopper_[^/]*\\.cu$")
     set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "-gencode;arch=compute_90a,code=sm_90a")
   elseif(source MATCHES "\\.cu$")
     set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS
-      "-gencode;arch=compute_80,code=sm_80;-gencode;arch=compute_90,code=[sm_90,compute_90]")
+      "-gencode;arch=compute_80,code=[${headway_cuda_code}]")
   endif()
 endforeach()
 

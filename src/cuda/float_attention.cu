@@ -288,8 +288,9 @@ bool float_attention(const AttentionProblem& problem, AttentionResult& result) {
       a.logsumexp = static_cast<float*>(result.logsumexp.raw_data());
       launch_forward<Shape>(uploaded, a);
     };
-    is_taken = dispatch_rows < kDim, kDim <= 64 ? 2 : 1,
-    ForwardTiles > (problem, problem.query_length, problem.heads, launch);
+    constexpr bool kNarrow = kDim <= 64;
+    is_taken = dispatch_rows < kDim, kNarrow ? 2 : 4, kNarrow ? 2 : 1,
+    ForwardTiles > (problem, longest_queries(problem), problem.heads, launch);
   });
   return is_taken;
 }

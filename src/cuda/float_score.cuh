@@ -40,31 +40,40 @@ inline bool is_for_tensor_cores(const AttentionProblem& problem) {
   return has_vectors(problem.query) && has_vectors(problem.key) && has_vectors(problem.value);
 }
 
-// Calls f.template operator()<kDim>() with the columns, rounded up to 32.
-template <typename Function>
-void dispatch_columns(const AttentionProblem& problem, const Function& f) {
-  switch (divide_up(std::max(problem.head_dim, problem.value_dim), std::int64_t{32})) {
-    case 1:
-      return f.template operator()<32>();
-    case 2:
-      return f.template operator()<64>();
-    case 3:
-      return f.template operator()<96>();
-    default:
-      return f.template operator()<128>();
-  }
+// The most queries or keys that one sequence has.
+inline std::int64_t longest_queries(const AttentionProblem& problem) {
+  std::int64_t longest = 0;
+  for (const Sequence& s : problem.sequences) longest = std::max(longest, s.query_length);
+  return longest;
+}
+inline std::int64_t longest_keys(const AttentionProblem& problem) {
+  std::int64_t longest = 0;
+  for (const Sequence& s : problem.sequences) longest = std::max(longest, s.key_length);
+  return longest;
+}
+inline std::int64_t longest_side(const AttentionProblem& problem) {
+  return std::max(longest_queries(problem), longest_keys(problem));
 }
 
-// Calls f.template operator()<Shape>() with the shape for so many rows and heads: 32 rows to a block where that is
-// all, 64 where there are few, else as many as suit the registers, at most kMostTiles * 16 to a warp. False where the
-// Tiles<Shape> of 64 rows have no room.
-template <int kDim, int kMostTiles, template <typename> class Tiles, typename Function>
+// Calls f.template operator()<kDim>() with the columns, rounded up to 32, 64 or 128.
+template <typename Function>
+void dispatch_columns(const AttentionProblem& problem, const Function& f) {
+  const std::int64_t columns = std::max(problem.head_dim, problem.value_dim);
+  if (columns <= 32) return f.template operator()<32>();
+  if (columns <= 64) return f.template operator()<64>();
+  return f.template operator()<128>();
+}
+
+// Calls f.template operator()<Shape>() with the shape for so many rows and heads: kLeastWarps * 16 rows to a block
+// where that is all, 64 where there are few, else as many as suit the registers, at most kMostTiles * 16 to a warp.
+// False where the Tiles<Shape> of 64 rows have no room.
+template <int kDim, int kLeastWarps, int kMostTiles, template <typename> class Tiles, typename Function>
 bool dispatch_rows(const AttentionProblem& problem, std::int64_t length, std::int64_t heads, const Function& f) {
   const DeviceProperties& device = device_properties();
   const auto has_room = [&]<typename Shape>() {
     return sizeof(Tiles<Shape>) <= static_cast<std::size_t>(device.shared_memory_per_block);
   };
-  using Short = FloatShape<kDim, 2, 1>;
+  using Short = FloatShape<kDim, kLeastWarps, 1>;
   using Middle = FloatShape<kDim, 4, 1>;
   using Long = std::conditional_t<kDim <= 64, FloatShape<kDim, 4, kMostTiles>, FloatShape<kDim, 8, 1>>;
   const std::int64_t blocks =

@@ -192,10 +192,9 @@ struct FloatShape {
   // Starts the copy of rows [first, first + kCount) to tile (kCount, kStride); zeros outside.
   template <int kCount>
   static __device__ void copy_rows(float* tile, const FloatRows& rows, int first) {
-    constexpr int kLanes = kDim == 96 ? 32 : kDim / 4;  // threads of a row
+    constexpr int kLanes = kDim / 4;  // threads of a row
     constexpr int kStep = kThreads / kLanes;
     const int row = static_cast<int>(threadIdx.x) / kLanes, column = static_cast<int>(threadIdx.x) % kLanes * 4;
-    if (column >= kDim) return;
     const float* source = rows.at(first + row) + column;
     const std::int64_t step = static_cast<std::int64_t>(kStep) * rows.stride;
     const int count = column < rows.columns ? rows.count - first : 0;
