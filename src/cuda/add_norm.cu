@@ -20,33 +20,6 @@ __device__ std::int64_t begin_of(int pack) {
   return (std::int64_t{kTeam} * pack + team_rank<kTeam>()) * kEight;
 }
 
-// The sums of some values over a team: every thread gets them. All threads of a block call it together.
-template <int kTeam, int kCount>
-__device__ void sum_over_team(float (&values)[kCount]) {
-#pragma unroll
-  for (float& value : values) {
-#pragma unroll
-    for (int distance = kWarp / 2; distance > 0; distance /= 2) value += exchange(value, distance);
-  }
-  if constexpr (kTeam > kWarp) {
-    constexpr int kWarps = kTeam / kWarp;
-    __shared__ float parts[kCount][kRowThreads / kWarp];  // (values, warps of the block)
-    const int warp = static_cast<int>(threadIdx.x) / kWarp, first = warp / kWarps * kWarps;
-    __syncthreads();  // the parts of the call before have been read
-    if (threadIdx.x % kWarp == 0) {
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) parts[i][warp] = values[i];
-    }
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      values[i] = parts[i][first];
-#pragma unroll
-      for (int other = 1; other < kWarps; ++other) values[i] += parts[i][first + other];
-    }
-  }
-}
-
 // ---- forward ----
 
 template <typename T>
@@ -65,15 +38,15 @@ struct AddNormCall {
   float* inverse;   // (rows)
 };
 
-// The thread's eights of sum = x + dropout(y), which are also stored; those below `width` of the row.
+// The thread's eights of sum = x + dropout(y), which are also stored.
 template <typename T, int kTeam, int kPacks>
-__device__ void add_row(const AddNormCall<T>& call, std::int64_t row, std::int64_t width, Eight<T> (&sums)[kPacks]) {
+__device__ void add_row(const AddNormCall<T>& call, std::int64_t row, Eight<T> (&sums)[kPacks]) {
   const float scale = static_cast<float>(call.rule.scale);
   Eight<T> added[kPacks];  // all are read before the draws, which take their time
 #pragma unroll
   for (int pack = 0; pack < kPacks; ++pack) {
     const std::int64_t i = begin_of<kTeam>(pack), at = row * call.features + i;
-    if (i >= width) continue;
+    if (i >= call.features) continue;
     sums[pack] = load_eight(call.x + at);
     if (call.y) added[pack] = load_eight(call.y + at);
   }
@@ -82,7 +55,7 @@ __device__ void add_row(const AddNormCall<T>& call, std::int64_t row, std::int64
   for (int pack = 0; pack < kPacks; ++pack) {
     const std::int64_t i = begin_of<kTeam>(pack), at = row * call.features + i;
     const std::uint32_t kept = call.rule.threshold != 0 ? kept_of_eight(call.rule, at) : 0xFF;
-    if (i >= width) continue;
+    if (i >= call.features) continue;
 #pragma unroll
     for (int j = 0; j < kEight; ++j) {
       const float y = dropped(to_compute(added[pack].values[j]), kept >> j & 1, scale);
@@ -95,35 +68,31 @@ __device__ void add_row(const AddNormCall<T>& call, std::int64_t row, std::int64
 // normed = (sum - mean) / sqrt(variance + epsilon) * weight + bias, with a mean of zero for RMS norm.
 template <typename T, int kTeam, int kPacks>
 __global__ void __launch_bounds__(kRowThreads) add_norm_kernel(AddNormCall<T> call) {
-  constexpr int kTeams = kRowThreads / kTeam;
   const std::int64_t n = call.features;
-  for (std::int64_t first = blockIdx.x * kTeams; first < call.rows; first += std::int64_t{gridDim.x} * kTeams) {
-    const std::int64_t row = first + threadIdx.x / kTeam;
-    const std::int64_t width = row < call.rows ? n : 0;  // teams without a row go along: sums are the block's matter
+  for (std::int64_t row = first_row<kTeam>(); row < call.rows; row += row_step<kTeam>()) {
     Eight<T> sums[kPacks];
-    add_row<T, kTeam, kPacks>(call, row, width, sums);
+    add_row<T, kTeam, kPacks>(call, row, sums);
     const auto sum_of = [&](const auto& term) {
-      float sum[1] = {};
+      float sum = 0;
 #pragma unroll
       for (int pack = 0; pack < kPacks; ++pack) {
-        if (begin_of<kTeam>(pack) >= width) continue;
+        if (begin_of<kTeam>(pack) >= n) continue;
 #pragma unroll
-        for (int j = 0; j < kEight; ++j) sum[0] += term(to_compute(sums[pack].values[j]));
+        for (int j = 0; j < kEight; ++j) sum += term(to_compute(sums[pack].values[j]));
       }
-      sum_over_team<kTeam>(sum);
-      return sum[0] / static_cast<float>(n);
+      return team_sum<kTeam>(sum) / static_cast<float>(n);
     };
     const float mean = call.mean ? sum_of([](float v) { return v; }) : 0.0f;
     const float variance = sum_of([&](float v) { return (v - mean) * (v - mean); });
     const float inverse = 1 / sqrtf(variance + call.epsilon);
-    if (width > 0 && team_rank<kTeam>() == 0) {
+    if (team_rank<kTeam>() == 0) {
       if (call.mean) call.mean[row] = mean;
       call.inverse[row] = inverse;
     }
 #pragma unroll
     for (int pack = 0; pack < kPacks; ++pack) {
       const std::int64_t i = begin_of<kTeam>(pack);
-      if (i >= width) continue;
+      if (i >= n) continue;
       const Eight<T> weight = load_eight_or(call.weight, i, 1), bias = load_eight_or(call.bias, i, 0);
       Eight<T> normed;
 #pragma unroll
@@ -163,46 +132,57 @@ struct ColumnParts {
   float bias[kPacks][kEight] = {};
 };
 
+// A thread's eights of a row.
+template <typename T, int kPacks>
+struct BackwardRow {
+  Eight<T> x[kPacks];
+  Eight<T> d_y[kPacks];
+};
+
+template <typename T, int kTeam, int kPacks>
+__device__ void load_row(const AddNormBackwardCall<T>& call, std::int64_t row, BackwardRow<T, kPacks>& values) {
+#pragma unroll
+  for (int pack = 0; pack < kPacks; ++pack) {
+    const std::int64_t i = begin_of<kTeam>(pack), at = row * call.features + i;
+    if (i >= call.features) continue;
+    values.x[pack] = load_eight(call.x + at);
+    values.d_y[pack] = load_eight(call.d_y + at);
+  }
+}
+
 // With x_hat = (x - mean) * inverse and g = d_y * weight: d_x = inverse * (g - mean(g) - x_hat * mean(g * x_hat)) +
 // d_sum, where RMS norm has no mean(g).
 template <typename T, int kTeam, int kPacks>
-__device__ void row_backward(const AddNormBackwardCall<T>& call, std::int64_t row, std::int64_t width,
+__device__ void row_backward(const AddNormBackwardCall<T>& call, std::int64_t row, const BackwardRow<T, kPacks>& values,
                              ColumnParts<kPacks>& parts) {
+  const auto& [x, d_y] = values;
   const std::int64_t n = call.features;
-  const float mean = width > 0 && call.mean ? call.mean[row] : 0.0f, inverse = width > 0 ? call.inverse[row] : 0.0f;
-  Eight<T> x[kPacks], d_y[kPacks];
+  const float mean = call.mean ? call.mean[row] : 0.0f, inverse = call.inverse[row];
+  float sum = 0, product = 0;  // of g, and of g * x_hat
 #pragma unroll
   for (int pack = 0; pack < kPacks; ++pack) {
     const std::int64_t i = begin_of<kTeam>(pack);
-    if (i >= width) continue;
-    x[pack] = load_eight(call.x + row * n + i);
-    d_y[pack] = load_eight(call.d_y + row * n + i);
-  }
-  float sums[2] = {};  // of g, and of g * x_hat
-#pragma unroll
-  for (int pack = 0; pack < kPacks; ++pack) {
-    const std::int64_t i = begin_of<kTeam>(pack);
-    if (i >= width) continue;
+    if (i >= n) continue;
     const Eight<T> weight = load_eight_or(call.weight, i, 1);
 #pragma unroll
     for (int j = 0; j < kEight; ++j) {
       const float d = to_compute(d_y[pack].values[j]), x_hat = (to_compute(x[pack].values[j]) - mean) * inverse;
       const float g = d * to_compute(weight.values[j]);
-      sums[0] += g;
-      sums[1] += g * x_hat;
+      sum += g;
+      product += g * x_hat;
       parts.weight[pack][j] += d * x_hat;
       parts.bias[pack][j] += d;
     }
   }
   if (!call.d_x && !call.d_dropped) return;
-  sum_over_team<kTeam>(sums);
-  const float g_mean = call.mean ? sums[0] / static_cast<float>(n) : 0.0f, g_x_hat = sums[1] / static_cast<float>(n);
+  const float g_mean = call.mean ? team_sum<kTeam>(sum) / static_cast<float>(n) : 0.0f;
+  const float g_x_hat = team_sum<kTeam>(product) / static_cast<float>(n);
   const float scale = static_cast<float>(call.rule.scale);
 #pragma unroll
   for (int pack = 0; pack < kPacks; ++pack) {
     const std::int64_t i = begin_of<kTeam>(pack), at = row * n + i;
     const std::uint32_t kept = call.d_dropped ? kept_of_eight(call.rule, at) : 0;
-    if (i >= width) continue;
+    if (i >= n) continue;
     const Eight<T> weight = load_eight_or(call.weight, i, 1), d_sum = load_eight_or(call.d_sum, at, 0);
     Eight<T> d_x, d_dropped;
 #pragma unroll
@@ -253,11 +233,17 @@ template <typename T, int kTeam, int kPacks>
 __global__ void __launch_bounds__(kRowThreads, kPacks < 4 ? 2 : 1)
     add_norm_backward_kernel(AddNormBackwardCall<T> call) {
   constexpr int kTeams = kRowThreads / kTeam;
+  constexpr bool kReadsAhead = kPacks >= 4;  // few blocks run at once then
   ColumnParts<kPacks> parts;
   const std::int64_t begin = blockIdx.x * call.chunk_rows, end = min(begin + call.chunk_rows, call.rows);
-  for (std::int64_t first = begin; first < end; first += kTeams) {
-    const std::int64_t row = first + threadIdx.x / kTeam;
-    row_backward<T, kTeam, kPacks>(call, row, row < end ? call.features : 0, parts);
+  BackwardRow<T, kPacks> next;
+  const std::int64_t first = begin + threadIdx.x / kTeam;
+  if (kReadsAhead && first < end) load_row<T, kTeam, kPacks>(call, first, next);
+  for (std::int64_t row = first; row < end; row += kTeams) {
+    if (!kReadsAhead) load_row<T, kTeam, kPacks>(call, row, next);
+    const BackwardRow<T, kPacks> current = next;
+    if (kReadsAhead && row + kTeams < end) load_row<T, kTeam, kPacks>(call, row + kTeams, next);
+    row_backward<T, kTeam, kPacks>(call, row, current, parts);
   }
   const std::int64_t place = blockIdx.x * call.features;
   if (call.weight_parts) join_teams<kTeam, kPacks>(parts.weight, call.features, call.weight_parts + place);
@@ -300,13 +286,13 @@ bool fits(DType dtype, std::int64_t features, bool drops, std::initializer_list<
                      [](const void* at) { return reinterpret_cast<std::uintptr_t>(at) % 16 == 0; });
 }
 
-// Calls f.template operator()<kTeam, kPacks>() with a team that holds a row: some warps of a block.
+// Calls f.template operator()<kTeam, kPacks>() with a team that holds a row: a warp or a block.
 template <typename Function>
 void with_registers(std::int64_t features, const Function& f) {
   if (features <= kWarp * kEight) return f.template operator()<kWarp, 1>();
   if (features <= 2 * kWarp * kEight) return f.template operator()<kWarp, 2>();
-  if (features <= 4 * kWarp * kEight) return f.template operator()<2 * kWarp, 2>();
-  if (features <= 8 * kWarp * kEight) return f.template operator()<4 * kWarp, 2>();
+  if (features <= 4 * kWarp * kEight) return f.template operator()<kWarp, 4>();
+  if (features <= kRowThreads * kEight) return f.template operator()<kRowThreads, 1>();
   if (features <= 2 * kRowThreads * kEight) return f.template operator()<kRowThreads, 2>();
   return f.template operator()<kRowThreads, 4>();
 }
@@ -353,7 +339,7 @@ bool add_norm(const AddNormInputs& inputs, const Tensor& sum, const NormResult& 
 }
 
 bool add_norm_backward(const AddNormBackwardInputs& inputs, const AddNormGradients& gradients) {
-  constexpr std::int64_t kLeastRows = 16, kMostChunks = 256;  // about as many blocks as run at once
+  constexpr std::int64_t kLeastRows = 16, kLongRow = 512;
   const NormBackwardInputs& norm = inputs.norm;
   const std::int64_t features = norm.x.size(-1);
   if (!fits(norm.x.dtype(), features, gradients.y.defined(),
@@ -363,7 +349,8 @@ bool add_norm_backward(const AddNormBackwardInputs& inputs, const AddNormGradien
   }
   const std::int64_t rows = norm.x.element_count() / features;
   if (rows == 0) return false;
-  const std::int64_t chunk_rows = std::max(kLeastRows, (rows + kMostChunks - 1) / kMostChunks);
+  const std::int64_t most_chunks = features > kLongRow ? 128 : 256;  // about as many blocks as run at once
+  const std::int64_t chunk_rows = std::max(kLeastRows, (rows + most_chunks - 1) / most_chunks);
   const std::int64_t chunks = (rows + chunk_rows - 1) / chunk_rows;
   const bool wants_weight = gradients.weight.defined(), wants_bias = gradients.bias.defined();
   const std::int64_t size = chunks * features;

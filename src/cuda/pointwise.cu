@@ -2,8 +2,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cuda/column_sums.cuh"
 #include "cuda/dropout.cuh"
+#include "cuda/eight.cuh"
 #include "cuda/element.cuh"
 #include "cuda/launch.h"
 #include "cuda/middle_sum.h"
@@ -277,14 +277,6 @@ struct ScaledBackwardFunction {
   }
 };
 
-// The first of two values.
-struct FirstFunction {
-  template <typename Real>
-  __device__ Real operator()(Real a, Real) const {
-    return a;
-  }
-};
-
 // Calls f.template operator()<kActivation>() with the activation.
 template <typename Function>
 void dispatch_activation(Activation activation, const Function& f) {
@@ -372,26 +364,14 @@ void activate(const ActivateTask& task) {
 }
 
 void activation_backward(const ActivationBackward& task) {
-  bool summed = task.sums == nullptr;
   dispatch_activation(task.activation, [&]<Activation kActivation>() {
     dispatch_elements(task.dtype, [&]<typename T>() {
       using Real = Compute<T>;
-      const ScaledBackwardFunction<kActivation, Real> function{static_cast<Real>(task.factor)};
-      if constexpr (sizeof(T) <= 4) {
-        auto* d_before = reinterpret_cast<T*>(task.d_before);
-        const auto* d_after = reinterpret_cast<const T*>(task.d_after);
-        const auto* saved = reinterpret_cast<const T*>(task.saved);
-        if (!summed && task.sums_dtype == task.dtype &&
-            fits_columns<T>(task.rows, task.columns, d_before, d_after, saved)) {
-          summed = true;
-          return sum_columns(d_before, d_after, saved, task.rows, task.columns, reinterpret_cast<T*>(task.sums),
-                             function);
-        }
-      }
-      launch_two<T>(task.d_before, task.d_after, task.saved, task.rows * task.columns, function);
+      launch_two<T>(task.d_before, task.d_after, task.saved, task.rows * task.columns,
+                    ScaledBackwardFunction<kActivation, Real>{static_cast<Real>(task.factor)});
     });
   });
-  if (summed) return;
+  if (task.sums == nullptr) return;
   column_sums({.dtype = task.dtype,
                .rows = task.rows,
                .columns = task.columns,
@@ -411,18 +391,6 @@ void dropout(const DropoutTask& task) {
 }
 
 void column_sums(const ColumnSums& task) {
-  bool summed = false;
-  dispatch_elements(task.dtype, [&]<typename T>() {
-    if constexpr (sizeof(T) <= 4) {
-      const auto* x = reinterpret_cast<const T*>(task.x);
-      if (task.sums_dtype != task.dtype || !fits_columns<T>(task.rows, task.columns, x)) return;
-      summed = true;
-      const T* const none = nullptr;
-      sum_columns(static_cast<T*>(nullptr), x, none, task.rows, task.columns, reinterpret_cast<T*>(task.sums),
-                  FirstFunction());
-    }
-  });
-  if (summed) return;
   middle_sum_as({.dtype = task.dtype, .middle = task.rows, .inner = task.columns, .x = task.x, .target = task.sums},
                 task.sums_dtype);
 }

@@ -11,7 +11,7 @@ void activate(const ActivateTask& task);
 // d_before = d_after * slope, and its column sums where they are wanted.
 void activation_backward(const ActivationBackward& task);
 void dropout(const DropoutTask& task);
-// Sums of float32 and float64 are taken in float64; their order follows from shape and alignment.
+// Sums are taken in float64; their order follows from the shape.
 void column_sums(const ColumnSums& task);
 void rotary(const RotaryProblem& problem);
 

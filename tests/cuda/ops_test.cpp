@@ -83,8 +83,7 @@ TEST(CudaOps, Binary) {
   Messages messages;
   const std::vector<std::pair<Shape, Shape>> shapes = {
       {{33, 17}, {33, 17}}, {{4, 1, 7}, {3, 1}},  {{5}, {}},     {{}, {}},
-      {{1003, 37}, {37}},   {{70000, 3}, {1, 3}}, {{0, 3}, {3}}, {{2, 3, 4, 5}, {3, 1, 5}},
-      {{5000, 520}, {520}}, {{500, 264}, {264}}};
+      {{1003, 37}, {37}},   {{70000, 3}, {1, 3}}, {{0, 3}, {3}}, {{2, 3, 4, 5}, {3, 1, 5}}};
   for (const auto& [a, b] : shapes) {
     const Inputs inputs = {normal(a, 1), normal(b, 2)};
     expect_gpu_agrees(
@@ -175,8 +174,7 @@ TEST(CudaOps, AddDropoutNorm) {
 
 TEST(CudaOps, LinearDropout) {
   Messages messages;
-  for (const auto& [x, out] :
-       std::vector<std::pair<Shape, std::int64_t>>{{{2, 5, 19}, 23}, {{130, 256}, 512}, {{2100, 64}, 1024}}) {
+  for (const auto& [x, out] : std::vector<std::pair<Shape, std::int64_t>>{{{2, 5, 19}, 23}, {{130, 256}, 512}}) {
     const Tensor weight = headway::scale(normal({out, x[-1]}, 2), 1 / std::sqrt(static_cast<double>(x[-1])));
     for (Activation activation : {Activation::none, Activation::relu, Activation::gelu}) {
       expect_gpu_agrees(
