@@ -4,11 +4,11 @@ JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-arm build demo test python-test wheel sanitize fuzz conformance bench test-arm cuda cuda-test install format \
-  clean
+.PHONY: help deps deps-arm build demo test python-test wheel sanitize fuzz conformance bench test-arm cuda cuda-test \
+  cuda-sanitize install format clean
 
 help:  ## Show this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 deps:  ## Install the Debian packages that building and testing need
 	@tools/install_packages.sh g++ cmake ninja-build ccache pkg-config python3 libhwy-dev libgtest-dev \
@@ -72,6 +72,9 @@ cuda: deps  ## Build libheadway_cuda.so and its tests (needs nvcc); where there 
 
 cuda-test: cuda  ## Run the tests of the CUDA library; without a GPU they skip and say so
 	@ctest --preset release -j 1 -L cuda
+
+cuda-sanitize: cuda  ## Run the tests of the CUDA library under the tools of compute-sanitizer; needs a GPU
+	@tools/cuda_sanitize.sh
 
 install: build  ## Install into PREFIX (default /usr/local)
 	@cmake --install build/release --prefix $(PREFIX)

@@ -4,8 +4,9 @@ inputs, one stream, steps that take turns. Before anything is timed, outputs and
 compared with PyTorch's in float32: Headway's may not be farther from them than PyTorch's in bfloat16. A step is
 forward, backward and AdamW; of the attention layer alone, forward and backward.
 
-AdamW's moments are bfloat16 in PyTorch, because they take the parameters' dtype, and float32 in Headway: Headway's
-optimizer moves 22 bytes for each value for which PyTorch's moves 14, and its moments take twice the memory.
+Neither side has float32 masters of the weights. AdamW's moments are bfloat16 in PyTorch, because they take the
+parameters' dtype, and float32 in Headway: Headway's optimizer moves 22 bytes for each value for which PyTorch's moves
+14, and its moments take twice the memory.
 
 Headway comes in through bench/cuda_training_interface.cpp, a library beside libheadway.so and libheadway_cuda.so:
   g++ -std=c++20 -O2 -shared -fPIC -fvisibility=hidden -I include bench/cuda_training_interface.cpp -L build/release \\

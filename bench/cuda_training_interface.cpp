@@ -74,8 +74,8 @@ class CudaTraining {
     }
     module().to(Device::cuda());
     if (!layer_) {
-      optimizer_ =
-          std::make_unique<headway::AdamW>(module(), headway::AdamOptions{.learning_rate = config.learning_rate});
+      optimizer_ = std::make_unique<headway::AdamW>(
+          module(), headway::AdamOptions{.learning_rate = config.learning_rate, .master_weights = false});
     }
   }
 

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # Runs the tools of compute-sanitizer over the tests of the CUDA library, on a reduced list of cases: one line per run.
 #   tools/cuda_sanitize.sh [DIRECTORY]     with the cuda_*_test programs (default: build/release/tests/cuda)
-# What the tools do not see, and is therefore left to the portable kernels:
-#   initcheck  bulk stores from shared memory (TMA), by which the Hopper kernels and cuBLASLt write their results;
-#   racecheck  that __syncwarp() orders the reads of a warp before the arrival of one of its lanes at an mbarrier.
+# initcheck does not see bulk stores from shared memory (TMA), by which the Hopper kernels and cuBLASLt write their
+# results, and is therefore left to the portable kernels.
 set -uo pipefail
 tests=${1:-build/release/tests/cuda}
 command -v compute-sanitizer > /dev/null || { echo "cuda_sanitize: compute-sanitizer is not on the PATH" >&2; exit 1; }
@@ -23,10 +22,11 @@ check() {
     "$(grep -c '^\[       OK' "$log") tests, $((SECONDS - start)) s"
 }
 
-for test in attention_test attention_corners_test ops_test copies_test train_test; do check memcheck tuned $test; done
-check memcheck portable attention_test
-for test in attention_test ops_test train_test; do check synccheck tuned $test; done
-check racecheck portable attention_test
-check racecheck tuned ops_test '*-*Matmul*:*Linear*'
+for kernels in tuned portable; do
+  for tool in memcheck synccheck racecheck; do check $tool $kernels attention_test; done
+done
 check initcheck portable attention_test
+for test in copies_test decoding_test train_test ops_test; do check memcheck tuned $test; done
+check synccheck tuned decoding_test
+check racecheck tuned decoding_test
 exit "$status"

@@ -69,7 +69,7 @@ TEST(CudaAttention, MatchesTheReferenceOnTheWholeList) {
 }
 
 // Every query length meets five key lengths, each with a tuned head size in both 16-bit types and with another one.
-TEST(CudaAttention, EdgesOfTiles) {
+std::vector<Case> edges_of_tiles() {
   std::vector<Case> cases;
   int64_t turn = 0;
   const auto add = [&](DType dtype, int64_t queries, int64_t keys, int64_t dim, int64_t form) {
@@ -88,8 +88,12 @@ TEST(CudaAttention, EdgesOfTiles) {
       ++turn;
     }
   }
-  expect_cases_match(thinned(std::move(cases)));
+  return thinned(std::move(cases));
 }
+
+TEST(CudaAttention, EdgesOfTiles) { expect_cases_match(edges_of_tiles()); }
+
+TEST(CudaAttention, EdgesOfTilesInAnyOrder) { expect_cases_match(edges_of_tiles(), false); }
 
 // Every head size in every form and dtype.
 TEST(CudaAttention, HeadSizes) {
@@ -157,15 +161,24 @@ Case draw_common(Random& random) {
   return c;
 }
 
-TEST(CudaAttention, RandomCommonSizes) {
-  std::cout << "random seed " << random_seed() << "\n";
-  Random random(random_seed() + 2);
+std::vector<Case> common_cases(std::uint64_t seed) {
+  Random random(seed);
   std::vector<Case> cases;
   for (int n = 0; n < 500; ++n) {
     cases.push_back(draw_common(random));
     cases.back().name = "common_" + std::to_string(n);
   }
-  expect_cases_match(thinned(std::move(cases)));
+  return thinned(std::move(cases));
+}
+
+TEST(CudaAttention, RandomCommonSizes) {
+  std::cout << "random seed " << random_seed() << "\n";
+  expect_cases_match(common_cases(random_seed() + 2));
+}
+
+TEST(CudaAttention, RandomCommonSizesInAnyOrder) {
+  std::cout << "random seed " << random_seed() << "\n";
+  expect_cases_match(common_cases(random_seed() + 3), false);
 }
 
 // The same call gives the same bits, in whatever state memory is.

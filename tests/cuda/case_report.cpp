@@ -160,7 +160,7 @@ void CaseReport::print() const {
   }
 }
 
-void expect_cases_match(std::vector<Case> cases) {
+void expect_cases_match(std::vector<Case> cases, bool deterministic) {
   if (const char* name = std::getenv("HEADWAY_TEST_CASE")) {
     std::erase_if(cases, [&](const Case& c) { return c.name != name; });
   }
@@ -168,7 +168,10 @@ void expect_cases_match(std::vector<Case> cases) {
   CaseReport report;
   for (std::size_t begin = 0; begin < cases.size(); begin += kAtOnce) {
     const std::size_t end = std::min(cases.size(), begin + kAtOnce);
-    for (const Expected& expected : expected_of_range(cases, begin, end)) report.check(expected);
+    for (Expected& expected : expected_of_range(cases, begin, end)) {
+      expected.problem.options.deterministic = deterministic;
+      report.check(expected);
+    }
   }
   report.print();
 }

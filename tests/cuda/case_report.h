@@ -48,6 +48,7 @@ class CaseReport {
 };
 
 // Checks all cases, or the one that HEADWAY_TEST_CASE names; references are computed by many threads.
-void expect_cases_match(std::vector<Case> cases);
+// `deterministic` is the option of the calls.
+void expect_cases_match(std::vector<Case> cases, bool deterministic = true);
 
 }  // namespace headway_test
