@@ -148,8 +148,8 @@ BackwardRules choose_rules(const AttentionProblem& problem) {
 // them wait less.
 int section_of(const AttentionProblem& problem, int dim, bool ordered) {
   constexpr std::int64_t kCacheBytes = std::int64_t{40} << 20;
-  constexpr std::int64_t kHeads = 4, kHeadsInTurn = 16;
-  if (ordered) return kHeadsInTurn;
+  constexpr std::int64_t kHeads = 4, kHeadsInTurn = 16, kWideHeadsInTurn = 8;
+  if (ordered) return dim > 128 ? kWideHeadsInTurn : kHeadsInTurn;
   const std::int64_t head_bytes = problem.query_length * dim * 8 * problem.group();
   return static_cast<int>(std::clamp<std::int64_t>(kCacheBytes / head_bytes, 1, kHeads));
 }

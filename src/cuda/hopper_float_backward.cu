@@ -226,9 +226,10 @@ __device__ __forceinline__ void add_rows(const FloatBackwardHead& head, PassTile
     if constexpr (kKeys) return Sight(rule, row, row + kDepth).sees_some(group_row, group_row + kGroupRows);
     return Sight(rule, group_row, group_row + kGroupRows).sees_some(row, row + kDepth);
   };
+  // By a barrier with a number, since the warpgroups come to it from different places.
   const auto publish = [] {
     fence_async();
-    __syncthreads();
+    named_sync(1, kOwners);
   };
 
   load(first, 0);
