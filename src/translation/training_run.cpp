@@ -209,8 +209,8 @@ void TranslationRun::prepare() {
   if (config_.precision == "bfloat16") model.to(DType::bfloat16);
   weights_.emplace(model, TrainedWeights::Parts{.mean = config_.average_last > 0.0, .best = config_.patience > 0});
   optimizer_ = make_optimizer(config_, weights_->model());
-  // Masters begin with the digits that bfloat16 lacks: without them, weights of one size would all reach the next 16-bit
-  // number in the same step, and the loss would jump.
+  // Masters begin with the digits that bfloat16 lacks: without them, weights of one size would all reach the next
+  // 16-bit number in the same step, and the loss would jump.
   optimizer_->load_master_weights(initial);
   char text[200];
   std::snprintf(text, sizeof(text),
