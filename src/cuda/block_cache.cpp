@@ -11,7 +11,6 @@
 namespace headway::inline v0::internal::cuda {
 namespace {
 
-constexpr int kMostDevices = 64;
 constexpr std::size_t kSmallest = 512;
 constexpr std::size_t kAlwaysKept = std::size_t{256} << 20;
 

@@ -9,6 +9,8 @@
 
 namespace headway::inline v0::internal::cuda {
 
+inline constexpr int kMostDevices = 64;  // GPUs that a process can use
+
 // Gives a block back to the driver, in the order of the thread's work. Never throws.
 void free_block(void* memory) noexcept;
 

@@ -11,8 +11,6 @@
 namespace headway::inline v0::internal::cuda {
 namespace {
 
-constexpr int kMostDevices = 64;
-
 // Pinned memory through which small copies go, so that the host need not wait for the device: a ring of slots, each
 // used again once its last copy is done.
 class StagingRing {

@@ -1,4 +1,6 @@
 // add_dropout_norm(): a residual connection and the norm after it, which see each element once.
+#include "core/add_norm.h"
+
 #include <utility>
 
 #include "core/autograd.h"
@@ -27,11 +29,7 @@ struct AddNormSaved {
     if (call.wants(1) && rule.threshold != 0) {
       const Tensor d_dense = dense(d_sum);
       gradients[1] = Tensor::empty(d_dense.shape(), d_dense.dtype(), d_dense.device());
-      backend_of(d_dense).dropout({.dtype = d_dense.dtype(),
-                                   .count = d_dense.element_count(),
-                                   .x = bytes_of(d_dense),
-                                   .result = bytes_of(gradients[1]),
-                                   .rule = rule});
+      drop_dense(backend_of(d_dense), {}, d_dense, rule, gradients[1]);
     }
     return gradients;
   }
@@ -55,13 +53,12 @@ struct AddNormSaved {
 };
 
 // Throws unless x and y fit together.
-void check_arguments(const Tensor& x, const Tensor& y, double probability) {
+void check_arguments(const Tensor& x, const Tensor& y) {
   check_rows(kName, "x", x);
   check_rows(kName, "y", y);
   check(x.dtype() == y.dtype() && x.shape() == y.shape(), kName, ": x is ", x, " and y is ", y,
         ", expected one dtype and shape");
   check_same_device(kName, "x", x, "y", y);
-  check(probability >= 0.0 && probability < 1.0, kName, ": probability is ", probability, ", expected 0 <= p < 1");
 }
 
 }  // namespace
@@ -69,10 +66,10 @@ void check_arguments(const Tensor& x, const Tensor& y, double probability) {
 
 AddNorm add_dropout_norm(const Tensor& x, const Tensor& y, const AddNormOptions& options) {
   using internal::kName;
-  internal::check_arguments(x, y, options.probability);
+  internal::check_arguments(x, y);
+  const auto rule = internal::checked_dropout(kName, options.probability, options.seed);
   internal::check_feature_parameter(kName, "weight", options.weight, x);
   internal::check_feature_parameter(kName, "bias", options.bias, x);
-  const auto rule = internal::ElementDropout::make(options.probability, options.seed);
   const std::int64_t rows = x.size(-1) == 0 ? 0 : x.element_count() / x.size(-1);
   const DType statistics = internal::statistics_dtype(x.dtype());
   AddNorm made = {Tensor::empty(x.shape(), x.dtype(), x.device()), Tensor::empty(x.shape(), x.dtype(), x.device())};

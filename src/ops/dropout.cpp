@@ -1,6 +1,7 @@
 // dropout() and add_dropout(): nothing is kept but the rule, which gives the backward the same mask again.
 #include <utility>
 
+#include "core/add_norm.h"
 #include "core/check.h"
 #include "core/random.h"
 #include "headway/ops.h"
@@ -8,27 +9,18 @@
 
 namespace headway::inline v0 {
 namespace internal {
-namespace {
 
-ElementDropout checked_rule(const char* function, double probability, std::uint64_t seed) {
+ElementDropout checked_dropout(const char* function, double probability, std::uint64_t seed) {
   check(probability >= 0.0 && probability < 1.0, function, ": probability is ", probability, ", expected 0 <= p < 1");
   return ElementDropout::make(probability, seed);
 }
 
-// result = base + dropout(x), all dense; base may be undefined.
-void drop_into(const Tensor& base, const Tensor& x, const ElementDropout& rule, const Tensor& result) {
-  backend_of(x).dropout({.dtype = x.dtype(),
-                         .count = x.element_count(),
-                         .base = base.defined() ? bytes_of(base) : nullptr,
-                         .x = bytes_of(x),
-                         .result = bytes_of(result),
-                         .rule = rule});
-}
+namespace {
 
 Tensor dropout_gradient(Tensor d, const ElementDropout& rule) {
   const Tensor gradient = take_dense(d);
   const Tensor d_x = reuse(gradient);
-  drop_into({}, gradient, rule, d_x);
+  drop_dense(backend_of(gradient), {}, gradient, rule, d_x);
   return d_x;
 }
 
@@ -37,10 +29,10 @@ Tensor dropout_gradient(Tensor d, const ElementDropout& rule) {
 
 Tensor dropout(const Tensor& x, double probability, std::uint64_t seed) {
   internal::check_floating("dropout", "x", x);
-  const auto rule = internal::checked_rule("dropout", probability, seed);
+  const auto rule = internal::checked_dropout("dropout", probability, seed);
   if (rule.threshold == 0) return x;
   Tensor result = Tensor::empty(x.shape(), x.dtype(), x.device());
-  internal::drop_into({}, internal::dense(x), rule, result);
+  internal::drop_dense(internal::backend_of(x), {}, internal::dense(x), rule, result);
   if (internal::needs_gradient(x)) {
     internal::record("dropout", {x}, {result}, [rule](internal::BackwardCall& call) {
       return internal::Tensors{internal::dropout_gradient(std::exchange(call.d_outputs[0], Tensor()), rule)};
@@ -54,10 +46,10 @@ Tensor add_dropout(const Tensor& x, const Tensor& y, double probability, std::ui
   internal::check_floating("add_dropout", "y", y);
   internal::check(x.dtype() == y.dtype(), "add_dropout: x is ", x, " and y is ", y, ", expected one dtype");
   internal::check_same_device("add_dropout", "x", x, "y", y);
-  const auto rule = internal::checked_rule("add_dropout", probability, seed);
+  const auto rule = internal::checked_dropout("add_dropout", probability, seed);
   if (rule.threshold == 0 || !(x.shape() == y.shape())) return add(x, dropout(y, probability, seed));
   Tensor result = Tensor::empty(x.shape(), x.dtype(), x.device());
-  internal::drop_into(internal::dense(x), internal::dense(y), rule, result);
+  internal::drop_dense(internal::backend_of(x), internal::dense(x), internal::dense(y), rule, result);
   if (internal::needs_gradient(x, y)) {
     internal::record("add_dropout", {x, y}, {result}, [rule](internal::BackwardCall& call) {
       Tensor d = std::exchange(call.d_outputs[0], Tensor());

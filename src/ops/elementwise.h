@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
+#include "core/random.h"
 #include "headway/tensor.h"
 #include "ops/backend.h"
 #include "ops/dense.h"
@@ -23,6 +25,9 @@ void combine(Binary operation, const Tensor& a, const Tensor& b, const Tensor& r
 
 // sum_to(), with a faster way for sums over leading dimensions. x itself where its shape is wanted.
 Tensor broadcast_sum(const Tensor& x, const Shape& shape);
+
+// The rule of dropout; throws unless the probability is one.
+ElementDropout checked_dropout(const char* function, double probability, std::uint64_t seed);
 
 // x * factor into `result` (dense, of the same shape and dtype; may be x), without a record.
 void scale_into(const Tensor& x, double factor, const Tensor& result);

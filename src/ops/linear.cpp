@@ -2,9 +2,11 @@
 // gradients of all three.
 #include "ops/linear.h"
 
+#include "core/add_norm.h"
 #include "core/check.h"
 #include "core/random.h"
 #include "headway/ops.h"
+#include "ops/elementwise.h"
 #include "ops/product.h"
 
 namespace headway::inline v0 {
@@ -141,9 +143,7 @@ Tensor linear_with_rule(const char* name, const Tensor& x, const Tensor& weight,
   const NoGradGuard guard;
   const Forward made = forward(x, weight, bias, activation, recorded);
   if (rule.threshold != 0) {
-    auto* memory = static_cast<std::byte*>(made.result.raw_data());
-    backend_of(x).dropout(
-        {.dtype = x.dtype(), .count = made.result.element_count(), .x = memory, .result = memory, .rule = rule});
+    drop_dense(backend_of(x), {}, made.result, rule, made.result);
   }
   Shape shape = x.shape();
   shape[-1] = weight.size(0);
@@ -173,9 +173,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
 Tensor linear_dropout(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation,
                       double probability, std::uint64_t seed) {
   constexpr const char* kName = "linear_dropout";
-  internal::check(probability >= 0.0 && probability < 1.0, kName, ": probability is ", probability,
-                  ", expected 0 <= p < 1");
-  const auto rule = internal::ElementDropout::make(probability, seed);
+  const auto rule = internal::checked_dropout(kName, probability, seed);
   // What dropout leaves of a relu tells by its sign where the slope is zero.
   if (activation != Activation::relu) return dropout(linear(x, weight, bias, activation), probability, seed);
   return internal::linear_with_rule(kName, x, weight, bias, activation, rule);
