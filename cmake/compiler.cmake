@@ -6,8 +6,8 @@ endif()
 
 if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(HEADWAY_CCACHE ccache)
-  if(HEADWAY_CCACHE)
-    set(CMAKE_CXX_COMPILER_LAUNCHER ${HEADWAY_CCACHE})
+  if(HEADWAY_CCACHE)  # which keeps nothing made with precompiled headers unless it is told
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${HEADWAY_CCACHE})
   endif()
 endif()
 
