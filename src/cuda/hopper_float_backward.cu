@@ -1,8 +1,9 @@
 // The float32 backward by warpgroup products of float16, three for each product as in hopper_halves.cuh, without
 // atomics.
 //
-// A block owns 128 rows, 64 of each of two warpgroups, and goes through the other side's rows, 64 at a time, which one
-// more warp brings. It owns queries in one kernel and keys in the other:
+// The inputs are split once, by a kernel of their own, into tiles as they lie in shared memory. A block owns some rows,
+// 64 of each of its warpgroups, and goes through the other side's rows, 64 at a time, which one more thread brings. It
+// owns queries in one kernel and keys in the other:
 //
 //   owned       streamed      scores                        gradients
 //   Q, dO       K, V          S = Q K^T,   dP = dO V^T      dQ += dS K
@@ -19,25 +20,55 @@
 namespace headway::inline v0::internal::cuda {
 namespace {
 
-constexpr int kBringers = 128;  // threads of the warpgroup that brings the streamed rows, of which one does
+// Threads of the warpgroup that brings the rows. One of them does, but registers are given to warpgroups.
+constexpr int kBringers = 128;
+constexpr int kStages = 4;  // of streamed rows
 
 // Which side a block owns, and the columns, padded. As many warpgroups as there are registers for.
 template <int kColumns, bool kOwnsKeys>
-struct PassShape : FloatShape<kColumns, kOwnsKeys && kColumns == 64 ? 8 : 12, 1> {
+struct PassShape : FloatShape<kColumns, kColumns == 64 ? 8 : 12, 1> {
   static constexpr bool kKeys = kOwnsKeys;
   static constexpr int kOwners = PassShape::kWarps * 32;  // threads that own rows
   static constexpr int kGroups = kOwners / 128;
   static constexpr int kOwnerRegisters = kGroups == 2 ? 240 : 160, kBringerRegisters = kGroups == 2 ? 24 : 32;
-  static constexpr int kStages = kGroups == 3 && kColumns == 64 ? 3 : 4;  // of streamed rows
 };
 
-// The tiles of one block in shared memory.
+// One of the items that a block works on: rows of one sequence from `first` on, of the head `own_head` of their side,
+// beside the rows of the query heads [first_head, end_head).
+template <class Shape>
+struct PassWork {
+  int item, sequence, own_head, first_head, end_head, first;
+
+  __device__ PassWork(const FloatBackward& a, int its_item) : item(its_item) {
+    const TileTable& table = table_of(a);
+    const std::int64_t index = index_of(item), tile = index % table.count;
+    // Queries from the last to the first: under a causal mask the last have the most to do.
+    const TilePlace place = table.at(Shape::kKeys ? tile : table.count - 1 - tile);
+    const int group = Shape::kKeys ? static_cast<int>(a.call.group) : 1;
+    sequence = static_cast<int>(place.sequence);
+    own_head = static_cast<int>(index / table.count);
+    first_head = own_head * group;
+    end_head = first_head + group;
+    first = static_cast<int>(place.first);
+  }
+
+  // Whether this block has so many items.
+  static __device__ bool exists(const FloatBackward& a, int item) {
+    return index_of(item) < table_of(a).count * (Shape::kKeys ? a.call.kv_heads : a.call.heads);
+  }
+  static __device__ std::int64_t index_of(int item) { return blockIdx.x + static_cast<std::int64_t>(item) * gridDim.x; }
+  static __device__ const TileTable& table_of(const FloatBackward& a) {
+    return Shape::kKeys ? a.key_tiles : a.query_tiles;
+  }
+};
+
+// One block's shared memory.
 template <class Shape>
 struct alignas(1024) PassTiles {
-  HalfTile<Shape::kDim> owned[Shape::kGroups];     // (warpgroup)
-  HalfTile<Shape::kDim> streamed[Shape::kStages];  // (stage)
-  std::uint64_t owned_full, owned_empty, full[Shape::kStages], empty[Shape::kStages];
-  int work[6];  // a PassWork
+  HalfTile<Shape::kDim> owned[Shape::kGroups];  // (warpgroup)
+  HalfTile<Shape::kDim> streamed[kStages];      // (stage)
+  std::uint64_t owned_full, owned_empty, full[kStages], empty[kStages];
+  alignas(PassWork<Shape>) unsigned char work[sizeof(PassWork<Shape>)];
   alignas(FloatBackwardHead) unsigned char head[sizeof(FloatBackwardHead)];
 };
 
@@ -54,20 +85,20 @@ struct PassCall {
 template <int kDim>
 __device__ __forceinline__ void issue_scores(float (&scores)[32], const HalfTile<kDim>& owned,
                                              const HalfTile<kDim>& streamed, int tensor) {
-  constexpr int kLow = HalfTile<kDim>::kLowAt, kSteps16 = kDim / 16;
+  constexpr int kLow = HalfTile<kDim>::kLowAt, kCount = kDim / 16;  // steps of 16 columns
   const std::uint32_t left = operand(shared_address(owned.tensors[tensor]), 0);
   const std::uint32_t right = operand(shared_address(streamed.tensors[tensor]), 0);
   wgmma_ss_first<__half>(scores, descriptor(left, kLow), descriptor(right, 0));
 #pragma unroll
-  for (int s = 1; s < kSteps16; ++s) {
+  for (int s = 1; s < kCount; ++s) {
     wgmma_ss<__half>(scores, descriptor(left, kLow + s * 32), descriptor(right, s * 32));
   }
 #pragma unroll
-  for (int s = 0; s < kSteps16; ++s) {
+  for (int s = 0; s < kCount; ++s) {
     wgmma_ss<__half>(scores, descriptor(left, s * 32), descriptor(right, kLow + s * 32));
   }
 #pragma unroll
-  for (int s = 0; s < kSteps16; ++s) wgmma_ss<__half>(scores, descriptor(left, s * 32), descriptor(right, s * 32));
+  for (int s = 0; s < kCount; ++s) wgmma_ss<__half>(scores, descriptor(left, s * 32), descriptor(right, s * 32));
   wgmma_commit();
 }
 
@@ -104,12 +135,13 @@ struct GradientStep {
   }
 
   // After the wait for its product.
-  template <class Sums>
-  __device__ __forceinline__ void add_to(Sums& sums) {
+  __device__ __forceinline__ void add_to(float (&sums)[1][kDim / 8][4]) {
     hold_sums(part);
 #pragma unroll
-    for (int i = 0; i < kDim / 2; ++i)
-      sums[0][i / 4][i % 4] = fmaf(part[i], left.unit[i % 4 / 2], sums[0][i / 4][i % 4]);
+    for (int i = 0; i < kDim / 2; ++i) {
+      float& sum = sums[0][i / 4][i % 4];
+      sum = fmaf(part[i], left.unit[i % 4 / 2], sum);
+    }
   }
 };
 
@@ -121,7 +153,7 @@ __device__ void init_barriers(PassTiles<Shape>& tiles) {
   if (threadIdx.x != 0) return;
   barrier_init(shared_address(&tiles.owned_full), 1);
   barrier_init(shared_address(&tiles.owned_empty), Shape::kWarps);
-  for (int i = 0; i < Shape::kStages; ++i) {
+  for (int i = 0; i < kStages; ++i) {
     barrier_init(shared_address(&tiles.full[i]), 1);
     barrier_init(shared_address(&tiles.empty[i]), Shape::kWarps);
   }
@@ -141,8 +173,8 @@ __device__ void bring_rows(PassTiles<Shape>& shared, const HalfTile<Shape::kDim>
                            int& steps) {
   constexpr int kBytes = sizeof(HalfTile<Shape::kDim>);
   for (int row = first; row < end; row += kHalfRows, ++steps) {
-    const int stage = steps % Shape::kStages;
-    barrier_wait(shared_address(&shared.empty[stage]), steps / Shape::kStages % 2 ^ 1);
+    const int stage = steps % kStages;
+    barrier_wait(shared_address(&shared.empty[stage]), steps / kStages % 2 ^ 1);
     barrier_expect(shared_address(&shared.full[stage]), kBytes);
     bulk_load(shared_address(&shared.streamed[stage]), tiles + row / kHalfRows, kBytes,
               shared_address(&shared.full[stage]));
@@ -172,11 +204,11 @@ __device__ __forceinline__ void add_rows(const FloatRule& rule, PassTiles<Shape>
   const int warp_row = owned + Shape::warp_row(), group_row = owned + group * kHalfRows;
   const HalfTile<kDim>& own = tiles.owned[group];
   for (int row = first; row < end; row += kHalfRows, ++steps) {
-    const int stage = steps % Shape::kStages;
+    const int stage = steps % kStages;
     const HalfTile<kDim>& streamed = tiles.streamed[stage];
-    barrier_wait(shared_address(&tiles.full[stage]), steps / Shape::kStages % 2);
     const bool is_seen = Shape::kKeys ? Sight(rule, row, row + kHalfRows).sees_some(group_row, group_row + kHalfRows)
                                       : Sight(rule, group_row, group_row + kHalfRows).sees_some(row, row + kHalfRows);
+    barrier_wait(shared_address(&tiles.full[stage]), steps / kStages % 2);
     if (is_seen) {
       float weights[32], d_scores[32];
       wgmma_fence();
@@ -212,35 +244,6 @@ __device__ __forceinline__ void add_rows(const FloatRule& rule, PassTiles<Shape>
 }
 
 // ---- kernels ----
-
-// One of the items that a block works on: rows of one sequence from `first` on, of the head `own_head` of their side,
-// beside the rows of the query heads [first_head, end_head).
-template <class Shape>
-struct PassWork {
-  int item, sequence, own_head, first_head, end_head, first;
-
-  __device__ PassWork(const FloatBackward& a, int its_item) : item(its_item) {
-    const TileTable& table = table_of(a);
-    const std::int64_t index = index_of(item), tile = index % table.count;
-    // Queries from the last to the first: under a causal mask the last have the most to do.
-    const TilePlace place = table.at(Shape::kKeys ? tile : table.count - 1 - tile);
-    const int group = Shape::kKeys ? static_cast<int>(a.call.group) : 1;
-    sequence = static_cast<int>(place.sequence);
-    own_head = static_cast<int>(index / table.count);
-    first_head = own_head * group;
-    end_head = first_head + group;
-    first = static_cast<int>(place.first);
-  }
-
-  // Whether this block has so many items.
-  static __device__ bool exists(const FloatBackward& a, int item) {
-    return index_of(item) < table_of(a).count * (Shape::kKeys ? a.call.kv_heads : a.call.heads);
-  }
-  static __device__ std::int64_t index_of(int item) { return blockIdx.x + static_cast<std::int64_t>(item) * gridDim.x; }
-  static __device__ const TileTable& table_of(const FloatBackward& a) {
-    return Shape::kKeys ? a.key_tiles : a.query_tiles;
-  }
-};
 
 // The streamed rows [first, end) that have to do with a block's rows; first is a multiple of kHalfRows.
 template <class Shape>

@@ -115,6 +115,7 @@ struct ScoreTile {
   // Products become weights without dropout.
   __device__ __forceinline__ void find_weights(const float (&units)[2][kHalfRows], const float (&logsumexp)[kHalfRows],
                                                float (&scores)[32]) const {
+    const float factors[2] = {rows.units[0][0] * rule.scale, rows.units[0][1] * rule.scale};
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
       float unit[2], reference[2];
@@ -123,8 +124,8 @@ struct ScoreTile {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int h = i / 2, c = i % 2;
-        const float scaled = scores[n * 4 + i] * (rows.units[0][h] * unit[c]);
-        const float exponent = fmaf(scaled, rule.scale, -(kKeys ? reference[c] : rows.logsumexp[h]));
+        const float exponent =
+            fmaf(scores[n * 4 + i] * unit[c], factors[h], -(kKeys ? reference[c] : rows.logsumexp[h]));
         scores[n * 4 + i] = power_of_two(exponent * kLog2E);
       }
     }
@@ -177,12 +178,14 @@ struct ScoreTile {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int h = i / 2, c = i % 2;
-        const float p = weights[n * 4 + i];
-        const float units_of_both = rows.units[1][h] * d_unit[c];
-        const float difference = fmaf(d_scores[n * 4 + i], units_of_both, -(kKeys ? delta[c] : rows.delta[h]));
-        d_scores[n * 4 + i] = p > 0.f ? p * difference * unit[c] : p;
+        const float d_weight = d_scores[n * 4 + i] * d_unit[c];
+        const float difference = fmaf(d_weight, rows.units[1][h], -(kKeys ? delta[c] : rows.delta[h]));
+        d_scores[n * 4 + i] = weights[n * 4 + i] * difference * unit[c];
       }
     }
+    if (all) return;
+#pragma unroll
+    for (int i = 0; i < 32; ++i) d_scores[i] = weights[i] > 0.f ? d_scores[i] : weights[i];
   }
 };
 

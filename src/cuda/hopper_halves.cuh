@@ -14,9 +14,10 @@ namespace headway::inline v0::internal::cuda {
 struct RowUnit {
   float factor, unit;
 
-  // For a row whose largest magnitude this is.
+  // For a row whose largest magnitude this is. Beyond 2^105 numbers become infinite and their products NaN, which is
+  // repaired; sums of smaller ones times a unit stay finite.
   __device__ __forceinline__ explicit RowUnit(float largest) {
-    constexpr int kLeast = 41, kMost = 254, kTop = 14;  // exponents, the first two with their bias of 127
+    constexpr int kLeast = 41, kMost = 231, kTop = 14;  // exponents, the first two with their bias of 127
     const int exponent = min(max(static_cast<int>(__float_as_uint(largest) >> 23), kLeast), kMost);
     factor = __uint_as_float(static_cast<std::uint32_t>(254 + kTop - exponent) << 23);
     unit = __uint_as_float(static_cast<std::uint32_t>(exponent - kTop) << 23);
