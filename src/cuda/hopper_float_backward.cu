@@ -322,7 +322,7 @@ __device__ __forceinline__ void own(const PassCall<Shape::kDim>& a, PassTiles<Sh
 
 template <class Shape>
 __global__ void __launch_bounds__(Shape::kOwners + kBringers, 1)
-    hopper_float_kernel(const __grid_constant__ PassCall<Shape::kDim> a) {
+    hopper_float_backward_kernel(const __grid_constant__ PassCall<Shape::kDim> a) {
   extern __shared__ __align__(1024) unsigned char shared[];
   auto& tiles = *reinterpret_cast<PassTiles<Shape>*>(shared);
   init_barriers(tiles);
@@ -359,9 +359,10 @@ template <class Shape>
 void run(const PassCall<Shape::kDim>& pass, std::int64_t count) {
   if (count == 0) return;
   constexpr std::size_t kBytes = sizeof(PassTiles<Shape>);
-  allow_shared_memory(hopper_float_kernel<Shape>, kBytes);
-  hopper_float_kernel<Shape><<<grid_for(count, 1), Shape::kOwners + kBringers, kBytes, current_stream()>>>(pass);
-  check_launch("attention hopper_float_kernel");
+  allow_shared_memory(hopper_float_backward_kernel<Shape>, kBytes);
+  hopper_float_backward_kernel<Shape>
+      <<<grid_for(count, 1), Shape::kOwners + kBringers, kBytes, current_stream()>>>(pass);
+  check_launch("attention hopper_float_backward_kernel");
 }
 
 template <int kDim>
