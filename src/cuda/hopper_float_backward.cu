@@ -24,12 +24,13 @@ namespace {
 constexpr int kBringers = 128;
 constexpr int kStages = 4;  // of streamed rows
 
-// Which side a block owns, and the columns, padded. As many warpgroups as there are registers for.
+// Which side a block owns, and the columns, padded. With few columns there are registers for a third warpgroup.
 template <int kColumns, bool kOwnsKeys>
 struct PassShape : FloatShape<kColumns, kColumns == 64 ? 8 : 12, 1> {
   static constexpr bool kKeys = kOwnsKeys;
   static constexpr int kOwners = PassShape::kWarps * 32;  // threads that own rows
   static constexpr int kGroups = kOwners / 128;
+  static constexpr bool kOwnInRegisters = kColumns == 64;
   static constexpr int kOwnerRegisters = kGroups == 2 ? 240 : 160, kBringerRegisters = kGroups == 2 ? 24 : 32;
 };
 
@@ -81,24 +82,48 @@ struct PassCall {
 
 // ---- products ----
 
-// Starts scores (64, 64) = owned (64, kDim) times streamed (64, kDim), transposed.
+// The high parts of a warp's 16 own rows, of one tensor, as the left side of products.
 template <int kDim>
+struct OwnHigh {
+  std::uint32_t at[kDim / 16][4];  // (steps of 16 columns, registers)
+
+  // From rows `warp_row` on of a tile.
+  __device__ __forceinline__ void load(const HalfTile<kDim>& tile, int tensor, int warp_row) {
+#pragma unroll
+    for (int s = 0; s < kDim / 16; ++s) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int row = warp_row + fragment_row() + i % 2 * 8, byte = s * 32 + i / 2 * 16 + fragment_column() * 4;
+        at[s][i] = *reinterpret_cast<const std::uint32_t*>(tile.tensors[tensor] + swizzled(row, byte));
+      }
+    }
+  }
+};
+
+// Starts scores (64, 64) = owned (64, kDim) times streamed (64, kDim), transposed. The high parts of `owned` come from
+// registers where there are enough: products of 64 columns with both sides in shared memory are as slow as its reads.
+template <class Shape, int kDim>
 __device__ __forceinline__ void issue_scores(float (&scores)[32], const HalfTile<kDim>& owned,
-                                             const HalfTile<kDim>& streamed, int tensor) {
+                                             const OwnHigh<kDim>& high, const HalfTile<kDim>& streamed, int tensor) {
   constexpr int kLow = HalfTile<kDim>::kLowAt, kCount = kDim / 16;  // steps of 16 columns
   const std::uint32_t left = operand(shared_address(owned.tensors[tensor]), 0);
   const std::uint32_t right = operand(shared_address(streamed.tensors[tensor]), 0);
+  const auto add_high = [&](int s, int at) {
+    if constexpr (Shape::kOwnInRegisters) {
+      wgmma_rs<__half, Major::inner>(scores, high.at[s], descriptor(right, at + s * 32));
+    } else {
+      wgmma_ss<__half>(scores, descriptor(left, s * 32), descriptor(right, at + s * 32));
+    }
+  };
   wgmma_ss_first<__half>(scores, descriptor(left, kLow), descriptor(right, 0));
 #pragma unroll
   for (int s = 1; s < kCount; ++s) {
     wgmma_ss<__half>(scores, descriptor(left, kLow + s * 32), descriptor(right, s * 32));
   }
 #pragma unroll
-  for (int s = 0; s < kCount; ++s) {
-    wgmma_ss<__half>(scores, descriptor(left, s * 32), descriptor(right, kLow + s * 32));
-  }
+  for (int s = 0; s < kCount; ++s) add_high(s, kLow);
 #pragma unroll
-  for (int s = 0; s < kCount; ++s) wgmma_ss<__half>(scores, descriptor(left, s * 32), descriptor(right, s * 32));
+  for (int s = 0; s < kCount; ++s) add_high(s, 0);
   wgmma_commit();
 }
 
@@ -203,6 +228,11 @@ __device__ __forceinline__ void add_rows(const FloatRule& rule, PassTiles<Shape>
   const int group = warps_value(static_cast<int>(threadIdx.x) / 128);
   const int warp_row = owned + Shape::warp_row(), group_row = owned + group * kHalfRows;
   const HalfTile<kDim>& own = tiles.owned[group];
+  OwnHigh<kDim> own_high[2];
+  if constexpr (Shape::kOwnInRegisters) {
+    own_high[0].load(own, 0, Shape::warp_row() % kHalfRows);
+    own_high[1].load(own, 1, Shape::warp_row() % kHalfRows);
+  }
   for (int row = first; row < end; row += kHalfRows, ++steps) {
     const int stage = steps % kStages;
     const HalfTile<kDim>& streamed = tiles.streamed[stage];
@@ -212,8 +242,8 @@ __device__ __forceinline__ void add_rows(const FloatRule& rule, PassTiles<Shape>
     if (is_seen) {
       float weights[32], d_scores[32];
       wgmma_fence();
-      issue_scores(weights, own, streamed, 0);
-      issue_scores(d_scores, own, streamed, 1);
+      issue_scores<Shape>(weights, own, own_high[0], streamed, 0);
+      issue_scores<Shape>(d_scores, own, own_high[1], streamed, 1);
       const ScoreRows<Shape::kKeys> rows(own.units, own.logsumexp, own.delta, Shape::warp_row() % kHalfRows);
       const ScoreTile<Shape::kKeys> scores(rule, rows, warp_row, row);
       wgmma_wait<1>();

@@ -37,6 +37,11 @@ struct HalfPair {
 
 inline constexpr int kHalfRows = 64;  // of a tile
 
+// Where a byte of a row lies among rows of 128 bytes in the 128-byte swizzle.
+__device__ __forceinline__ int swizzled(int row, int byte) {
+  return row * 128 + ((byte / 16 ^ row % 8) * 16 + byte % 16);
+}
+
 // 64 rows of two tensors and what is known of the rows, as the products take them: rows of 128 bytes in the 128-byte
 // swizzle. With 64 columns the low parts follow the high ones' rows, with 32 they are the second half of each row.
 template <int kDim>
@@ -87,11 +92,11 @@ __device__ __forceinline__ void split_rows(HalfTile<kDim>& target, int tensor, c
     }
     const RowUnit unit(largest);
     const HalfPair front(x.x * unit.factor, x.y * unit.factor), back(x.z * unit.factor, x.w * unit.factor);
-    const auto at = [&](int byte) { return r * 128 + (((byte / 16) ^ (r % 8)) * 16 + byte % 16); };
-    unsigned char* high = target.tensors[tensor];
-    unsigned char* low = high + (kDim == 64 ? HalfTile<kDim>::kLowAt : 0);
-    *reinterpret_cast<uint2*>(high + at(lane * 8)) = {front.high, back.high};
-    *reinterpret_cast<uint2*>(low + at(lane * 8 + (kDim == 64 ? 0 : HalfTile<kDim>::kLowAt))) = {front.low, back.low};
+    constexpr int kLow = HalfTile<kDim>::kLowAt;
+    const int high_at = swizzled(r, lane * 8);
+    const int low_at = kDim == 64 ? high_at + kLow : swizzled(r, lane * 8 + kLow);
+    *reinterpret_cast<uint2*>(target.tensors[tensor] + high_at) = {front.high, back.high};
+    *reinterpret_cast<uint2*>(target.tensors[tensor] + low_at) = {front.low, back.low};
     if (lane == 0) target.units[tensor][r] = is_row ? unit.unit : 0.f;
   }
 }
