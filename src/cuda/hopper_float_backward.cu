@@ -1,337 +1,399 @@
-// The float32 backward by warpgroup products in TF32, three for each product as in tf32_mma.cuh, without atomics.
+// The float32 backward by warpgroup products of float16, three for each product as in hopper_halves.cuh, without
+// atomics.
 //
-// A block owns 128 rows, 64 of each of two warpgroups, and goes through the other side's rows, 32 at a time. It owns
-// queries in one kernel and keys in the other:
+// The inputs are split once, by a kernel of their own, into tiles as they lie in shared memory. A block owns some rows,
+// 64 of each of its warpgroups, and goes through the other side's rows, 64 at a time, which one more thread brings. It
+// owns queries in one kernel and keys in the other:
 //
 //   owned       streamed      scores                        gradients
 //   Q, dO       K, V          S = Q K^T,   dP = dO V^T      dQ += dS K
 //   K, V        Q, dO         S^T = K Q^T, dP^T = V dO^T    dK += dS^T Q, dV += P^T dO
 //
-// Tiles lie in shared memory as panels of 32 columns in the 128-byte swizzle, high and low parts apart. Streamed rows
-// wait in registers: the products of scores read them as rows, those of gradients transposed, and each of the two
-// copies is written while products of the other kind run.
+// A product's sums are kept short, because tensor cores truncate when they add: each is 64 deep, the small terms first,
+// and what it gives is added up outside with rounding.
 #include <new>
 
-#include "cuda/float_backward.cuh"
 #include "cuda/hopper_float_backward.h"
-#include "cuda/hopper_ptx.cuh"
+#include "cuda/hopper_float_scores.cuh"
 #include "cuda/hopper_wgmma.cuh"
-#include "cuda/hopper_wgmma_tf32.cuh"
 
 namespace headway::inline v0::internal::cuda {
 namespace {
 
-constexpr int kGroupRows = 64;     // owned by a warpgroup
-constexpr int kPanelColumns = 32;  // 128 bytes
-constexpr int kStepBytes = 32;     // 8 columns: one step of a product
-constexpr int kOwners = 256;       // threads that own rows
+// Threads of the warpgroup that brings the rows. One of them does, but registers are given to warpgroups.
+constexpr int kBringers = 128;
+constexpr int kStages = 4;  // of streamed rows
 
-// Which side a block owns, and the columns, padded.
+// Which side a block owns, and the columns, padded. With few columns there are registers for a third warpgroup.
 template <int kColumns, bool kOwnsKeys>
-struct PassShape : FloatShape<kColumns, kOwners / 32, 1> {
+struct PassShape : FloatShape<kColumns, kColumns == 64 ? 8 : 12, 1> {
   static constexpr bool kKeys = kOwnsKeys;
-  static constexpr int kPanels = kColumns / kPanelColumns;
-  static constexpr int kGradients = kKeys ? 2 : 1;
+  static constexpr int kOwners = PassShape::kWarps * 32;  // threads that own rows
+  static constexpr int kGroups = kOwners / 128;
+  static constexpr bool kOwnInRegisters = kColumns == 64;
+  static constexpr int kOwnerRegisters = kGroups == 2 ? 240 : 160, kBringerRegisters = kGroups == 2 ? 24 : 32;
 };
 
-// The tiles of one block in shared memory.
+// One of the items that a block works on: rows of one sequence from `first` on, of the head `own_head` of their side,
+// beside the rows of the query heads [first_head, end_head).
+template <class Shape>
+struct PassWork {
+  int item, sequence, own_head, first_head, end_head, first;
+
+  __device__ PassWork(const FloatBackward& a, int its_item) : item(its_item) {
+    const TileTable& table = table_of(a);
+    const std::int64_t index = index_of(item), tile = index % table.count;
+    // Queries from the last to the first: under a causal mask the last have the most to do.
+    const TilePlace place = table.at(Shape::kKeys ? tile : table.count - 1 - tile);
+    const int group = Shape::kKeys ? static_cast<int>(a.call.group) : 1;
+    sequence = static_cast<int>(place.sequence);
+    own_head = static_cast<int>(index / table.count);
+    first_head = own_head * group;
+    end_head = first_head + group;
+    first = static_cast<int>(place.first);
+  }
+
+  // Whether this block has so many items.
+  static __device__ bool exists(const FloatBackward& a, int item) {
+    return index_of(item) < table_of(a).count * (Shape::kKeys ? a.call.kv_heads : a.call.heads);
+  }
+  static __device__ std::int64_t index_of(int item) { return blockIdx.x + static_cast<std::int64_t>(item) * gridDim.x; }
+  static __device__ const TileTable& table_of(const FloatBackward& a) {
+    return Shape::kKeys ? a.key_tiles : a.query_tiles;
+  }
+};
+
+// One block's shared memory.
 template <class Shape>
 struct alignas(1024) PassTiles {
-  float owned[2][2][Shape::kPanels][Shape::kRows * kPanelColumns];  // (tensor, high and low, panel, kRows, 32)
-  float streamed[2][Shape::kPanels][2 * kDepth * kPanelColumns];    // (tensor, panel, high and low, kDepth, 32)
-  float transposed[Shape::kGradients][2][Shape::kDim * kDepth];     // (tensor, high and low, kDim, kDepth)
-  QueryStatistics statistics[2];                                    // (stages)
+  HalfTile<Shape::kDim> owned[Shape::kGroups];  // (warpgroup)
+  HalfTile<Shape::kDim> streamed[kStages];      // (stage)
+  std::uint64_t owned_full, owned_empty, full[kStages], empty[kStages];
+  alignas(PassWork<Shape>) unsigned char work[sizeof(PassWork<Shape>)];
   alignas(FloatBackwardHead) unsigned char head[sizeof(FloatBackwardHead)];
 };
 
-// ---- tiles ----
+// What both kernels take.
+template <int kDim>
+struct PassCall {
+  FloatBackward backward;
+  HalfTiles<kDim> queries, keys;  // Q and dO, K and V
+};
 
-// Element (row, column) of a panel.
-__device__ __forceinline__ int panel_index(int row, int column) {
-  return row * kPanelColumns + ((column / 4 ^ row % 8) * 4 + column % 4);
-}
+// ---- products ----
 
-// Writes the two parts of four neighbours.
-__device__ __forceinline__ void store_split(float* high, float* low, int index, const float4& value) {
-  uint4 upper, lower;
-  split(value.x, upper.x, lower.x);
-  split(value.y, upper.y, lower.y);
-  split(value.z, upper.z, lower.z);
-  split(value.w, upper.w, lower.w);
-  *reinterpret_cast<uint4*>(high + index) = upper;
-  *reinterpret_cast<uint4*>(low + index) = lower;
-}
+// The high parts of a warp's 16 own rows, of one tensor, as the left side of products.
+template <int kDim>
+struct OwnHigh {
+  std::uint32_t at[kDim / 16][4];  // (steps of 16 columns, registers)
 
-// One thread's part, of kCount, of kDepth rows of a tensor: fours of columns of one row. Half warps have 16 rows, which
-// leaves no bank conflicts.
-template <class Shape, int kCount>
-struct RowParts {
-  static constexpr int kParts = kDepth * Shape::kDim / 4 / kCount;
-  static constexpr int kWidth = kCount / 8;  // columns that the threads cover at once
-  float4 at[kParts];
-
-  static __device__ int row() {
-    return static_cast<int>(threadIdx.x) / 32 % 2 * 16 + static_cast<int>(threadIdx.x) % 16;
-  }
-  static __device__ int first_column() {
-    return static_cast<int>(threadIdx.x) % kCount / 64 * 8 + static_cast<int>(threadIdx.x) % 32 / 16 * 4;
-  }
-
-  // Rows from `first` on; zeros outside.
-  __device__ __forceinline__ void load(const FloatRows& rows, int first) {
-    const float* source = rows.at(first + row()) + first_column();
-    const int columns = first + row() < rows.count ? rows.columns - first_column() : 0;
+  // From rows `warp_row` on of a tile.
+  __device__ __forceinline__ void load(const HalfTile<kDim>& tile, int tensor, int warp_row) {
 #pragma unroll
-    for (int i = 0; i < kParts; ++i) {
-      at[i] = i * kWidth < columns ? *reinterpret_cast<const float4*>(source + i * kWidth) : float4{};
-    }
-  }
-
-  // As rows from `first` on of the panels of a tile; high and low as arrays (panel, rows, 32) with `stride` elements.
-  __device__ __forceinline__ void store_rows(float* high, float* low, int first, int stride) const {
+    for (int s = 0; s < kDim / 16; ++s) {
 #pragma unroll
-    for (int i = 0; i < kParts; ++i) {
-      const int panel = i * kWidth / kPanelColumns, column = i * kWidth % kPanelColumns + first_column();
-      store_split(high + panel * stride, low + panel * stride, panel_index(first + row(), column), at[i]);
-    }
-  }
-
-  // As columns of tiles (kDim, kDepth), in the order of LeftFragments::take.
-  __device__ __forceinline__ void store_transposed(float* high, float* low) const {
-    const int position = row() / 8 * 8 + row() % 2 * 4 + row() % 8 / 2;
-#pragma unroll
-    for (int i = 0; i < kParts; ++i) {
-      const float values[4] = {at[i].x, at[i].y, at[i].z, at[i].w};
-#pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        const int index = panel_index(i * kWidth + first_column() + c, position);
-        std::uint32_t upper, lower;
-        split(values[c], upper, lower);
-        high[index] = __uint_as_float(upper);
-        low[index] = __uint_as_float(lower);
+      for (int i = 0; i < 4; ++i) {
+        const int row = warp_row + fragment_row() + i % 2 * 8, byte = s * 32 + i / 2 * 16 + fragment_column() * 4;
+        at[s][i] = *reinterpret_cast<const std::uint32_t*>(tile.tensors[tensor] + swizzled(row, byte));
       }
     }
   }
 };
 
-// Copies the rows of two tensors from `first` on to the tiles that stay, by their owners.
-template <class Shape>
-__device__ void store_owned(PassTiles<Shape>& tiles, const FloatRows& one, const FloatRows& other, int first) {
-#pragma unroll 1
-  for (int r = 0; r < Shape::kRows; r += kDepth) {
-    RowParts<Shape, kOwners> parts[2];
-    parts[0].load(one, first + r);
-    parts[1].load(other, first + r);
-#pragma unroll
-    for (int t = 0; t < 2; ++t) {
-      parts[t].store_rows(tiles.owned[t][0][0], tiles.owned[t][1][0], r, Shape::kRows * kPanelColumns);
+// Starts scores (64, 64) = owned (64, kDim) times streamed (64, kDim), transposed. The high parts of `owned` come from
+// registers where there are enough: products of 64 columns with both sides in shared memory are as slow as its reads.
+template <class Shape, int kDim>
+__device__ __forceinline__ void issue_scores(float (&scores)[32], const HalfTile<kDim>& owned,
+                                             const OwnHigh<kDim>& high, const HalfTile<kDim>& streamed, int tensor) {
+  constexpr int kLow = HalfTile<kDim>::kLowAt, kCount = kDim / 16;  // steps of 16 columns
+  const std::uint32_t left = operand(shared_address(owned.tensors[tensor]), 0);
+  const std::uint32_t right = operand(shared_address(streamed.tensors[tensor]), 0);
+  const auto add_high = [&](int s, int at) {
+    if constexpr (Shape::kOwnInRegisters) {
+      wgmma_rs<__half, Major::inner>(scores, high.at[s], descriptor(right, at + s * 32));
+    } else {
+      wgmma_ss<__half>(scores, descriptor(left, s * 32), descriptor(right, at + s * 32));
     }
+  };
+  wgmma_ss_first<__half>(scores, descriptor(left, kLow), descriptor(right, 0));
+#pragma unroll
+  for (int s = 1; s < kCount; ++s) {
+    wgmma_ss<__half>(scores, descriptor(left, kLow + s * 32), descriptor(right, s * 32));
   }
+#pragma unroll
+  for (int s = 0; s < kCount; ++s) add_high(s, kLow);
+#pragma unroll
+  for (int s = 0; s < kCount; ++s) add_high(s, 0);
+  wgmma_commit();
 }
-
-// ---- products ----
-
-// A warpgroup's scores (64, kDepth), as three sums.
-struct ScoreSums {
-  float both[kDepth];      // high by high, then high by low
-  float rest[kDepth / 2];  // low by high
-
-  // Starts owned (64, kDim) times streamed (kDepth, kDim), transposed. One product has the high part of `owned` by both
-  // parts of `streamed`.
-  template <class Shape>
-  __device__ __forceinline__ void issue(const PassTiles<Shape>& tiles, int tensor) {
-    const int group_bytes = static_cast<int>(threadIdx.x) / 128 * kGroupRows * kPanelColumns * 4;
-    const std::uint32_t high = operand(shared_address(tiles.owned[tensor][0][0]) + group_bytes, 0);
-    const std::uint32_t low = operand(shared_address(tiles.owned[tensor][1][0]) + group_bytes, 0);
-    const std::uint32_t rows = operand(shared_address(tiles.streamed[tensor][0]), 0);
-#pragma unroll
-    for (int s = 0; s < Shape::kPanels * kSteps; ++s) {
-      const int left = s / kSteps * Shape::kRows * kPanelColumns * 4 + s % kSteps * kStepBytes;
-      const int right = s / kSteps * 2 * kDepth * kPanelColumns * 4 + s % kSteps * kStepBytes;
-      wgmma_ss_tf32(both, descriptor(high, left), descriptor(rows, right), s > 0);
-      wgmma_ss_tf32(rest, descriptor(low, left), descriptor(rows, right), s > 0);
-    }
-  }
-
-  __device__ __forceinline__ void finish(float (&scores)[1][kSteps][4]) {
-    hold_sums(both);
-    hold_sums(rest);
-#pragma unroll
-    for (int i = 0; i < kDepth / 2; ++i) scores[0][i / 4][i % 4] = both[i] + (both[kDepth / 2 + i] + rest[i]);
-  }
-};
 
 // One gradient of the block's rows: this warp's 16 in the order of FloatShape::write_rows.
 template <class Shape>
 using GradientSums = float[1][Shape::kColumnTiles][4];
 
 // What one step adds to a gradient: a warpgroup's (64, kDim).
-template <class Shape>
+template <int kDim>
 struct GradientStep {
-  float part[Shape::kDim / 2];
+  LeftHalves left;
+  float part[kDim / 2];
 
-  // Starts left (64, kDepth) times streamed (kDepth, kDim), the small terms first.
-  __device__ __forceinline__ void issue(const PassTiles<Shape>& tiles, int tensor, const LeftFragments<1>& left) {
-    const std::uint32_t high = operand(shared_address(tiles.transposed[tensor][0]), 0);
-    const std::uint32_t low = operand(shared_address(tiles.transposed[tensor][1]), 0);
+  // Starts left (64, 64) times streamed (64, kDim).
+  __device__ __forceinline__ void issue(const HalfTile<kDim>& streamed, int tensor) {
+    constexpr int kStepBytes = 16 * 128;
+    const std::uint32_t high = operand(shared_address(streamed.tensors[tensor]), 0);
+    const std::uint32_t low = operand(shared_address(streamed.tensors[tensor]) + HalfTile<kDim>::kLowAt, 0);
+    if constexpr (kDim == 64) {
+      wgmma_rs_first<__half>(part, left.low[0], descriptor(high, 0));
+    } else {
 #pragma unroll
-    for (int s = 0; s < kSteps; ++s) wgmma_rs_tf32(part, left.low[0][s], descriptor(high, s * kStepBytes), s > 0);
+      for (float& value : part) value = 0.f;
+      wgmma_fence();
+      wgmma_rs<__half>(part, left.low[0], descriptor(high, 0));
+    }
 #pragma unroll
-    for (int s = 0; s < kSteps; ++s) wgmma_rs_tf32(part, left.high[0][s], descriptor(low, s * kStepBytes), true);
+    for (int s = 1; s < 4; ++s) wgmma_rs<__half>(part, left.low[s], descriptor(high, s * kStepBytes));
 #pragma unroll
-    for (int s = 0; s < kSteps; ++s) wgmma_rs_tf32(part, left.high[0][s], descriptor(high, s * kStepBytes), true);
+    for (int s = 0; s < 4; ++s) wgmma_rs<__half>(part, left.high[s], descriptor(low, s * kStepBytes));
+#pragma unroll
+    for (int s = 0; s < 4; ++s) wgmma_rs<__half>(part, left.high[s], descriptor(high, s * kStepBytes));
+    wgmma_commit();
   }
 
-  __device__ __forceinline__ void add_to(GradientSums<Shape>& sums) {
+  // After the wait for its product.
+  __device__ __forceinline__ void add_to(float (&sums)[1][kDim / 8][4]) {
     hold_sums(part);
 #pragma unroll
-    for (int i = 0; i < Shape::kDim / 2; ++i) sums[0][i / 4][i % 4] += part[i];
+    for (int i = 0; i < kDim / 2; ++i) {
+      float& sum = sums[0][i / 4][i % 4];
+      sum = fmaf(part[i], left.unit[i % 4 / 2], sum);
+    }
   }
 };
 
 // ---- one head ----
 
-// Adds what the streamed rows [first, end) of one query head give to the gradients of the rows from `owned` on.
-// `first_sums`: dQ or dK, `second_sums`: dV, where the block owns keys.
+// Before the first step.
 template <class Shape>
-__device__ __forceinline__ void add_rows(const FloatBackwardHead& head, PassTiles<Shape>& tiles, int owned, int first,
-                                         int end, GradientSums<Shape>& first_sums, GradientSums<Shape>& second_sums) {
-  constexpr bool kKeys = Shape::kKeys;
-  const FloatRule& rule = head.rule;
-  const int warp_row = owned + Shape::warp_row(), group_row = owned + Shape::warp_row() / kGroupRows * kGroupRows;
-  const FloatRowStatistics<1> own_statistics(head, kKeys ? 0 : warp_row);
-  const Sight own_sight(rule, kKeys ? 0 : warp_row, kKeys ? 0 : warp_row + 16);
-  RowParts<Shape, kOwners> parts[2];
-  const auto load = [&](int row, int stage) {
-    if (row >= end) return;
-    parts[0].load(kKeys ? head.queries : head.keys, row);
-    parts[1].load(kKeys ? head.d_outputs : head.values, row);
-    if (kKeys) tiles.statistics[stage].fill(head, row, static_cast<int>(threadIdx.x));
-  };
-  const auto store_rows = [&](int row) {
-    if (row >= end) return;
-#pragma unroll
-    for (int t = 0; t < 2; ++t) {
-      float* high = tiles.streamed[t][0];
-      parts[t].store_rows(high, high + kDepth * kPanelColumns, 0, 2 * kDepth * kPanelColumns);
-    }
-  };
-  const auto store_transposed = [&] {
-#pragma unroll
-    for (int t = 0; t < Shape::kGradients; ++t) {
-      parts[t].store_transposed(tiles.transposed[t][0], tiles.transposed[t][1]);
-    }
-  };
-  const auto is_seen = [&](int row) {
-    if constexpr (kKeys) return Sight(rule, row, row + kDepth).sees_some(group_row, group_row + kGroupRows);
-    return Sight(rule, group_row, group_row + kGroupRows).sees_some(row, row + kDepth);
-  };
-  // By a barrier with a number, since the warpgroups come to it from different places.
-  const auto publish = [] {
-    fence_async();
-    named_sync(1, kOwners);
-  };
+__device__ void init_barriers(PassTiles<Shape>& tiles) {
+  if (threadIdx.x != 0) return;
+  barrier_init(shared_address(&tiles.owned_full), 1);
+  barrier_init(shared_address(&tiles.owned_empty), Shape::kWarps);
+  for (int i = 0; i < kStages; ++i) {
+    barrier_init(shared_address(&tiles.full[i]), 1);
+    barrier_init(shared_address(&tiles.empty[i]), Shape::kWarps);
+  }
+  barrier_init_fence();
+}
 
-  load(first, 0);
-  store_rows(first);
-  publish();
-  int stage = 0;
-  for (int row = first; row < end; row += kDepth, stage ^= 1) {
-    const int next = row + kDepth;
-    if (!is_seen(row)) {
-      store_transposed();
-      load(next, stage ^ 1);
-      publish();
-      store_rows(next);
-      publish();
-      continue;
+// This warp needs what a barrier guards no more.
+__device__ __forceinline__ void release(std::uint64_t& barrier) {
+  __syncwarp();
+  if (threadIdx.x % 32 == 0) barrier_arrive(shared_address(&barrier));
+}
+
+// Brings the tiles of rows [first, end), by one thread. `tiles` are those of the head's sequence, `steps` are counted
+// on.
+template <class Shape>
+__device__ void bring_rows(PassTiles<Shape>& shared, const HalfTile<Shape::kDim>* tiles, int first, int end,
+                           int& steps) {
+  constexpr int kBytes = sizeof(HalfTile<Shape::kDim>);
+  for (int row = first; row < end; row += kHalfRows, ++steps) {
+    const int stage = steps % kStages;
+    barrier_wait(shared_address(&shared.empty[stage]), steps / kStages % 2 ^ 1);
+    barrier_expect(shared_address(&shared.full[stage]), kBytes);
+    bulk_load(shared_address(&shared.streamed[stage]), tiles + row / kHalfRows, kBytes,
+              shared_address(&shared.full[stage]));
+  }
+}
+
+// Brings the block's own tiles from row `first` on, of `rows` in all, by one thread.
+template <class Shape>
+__device__ void bring_owned(PassTiles<Shape>& shared, const HalfTile<Shape::kDim>* tiles, int first, int rows) {
+  constexpr int kBytes = sizeof(HalfTile<Shape::kDim>);
+  const int count = min(Shape::kGroups, (rows - first + kHalfRows - 1) / kHalfRows);
+  barrier_expect(shared_address(&shared.owned_full), count * kBytes);
+  for (int i = 0; i < count; ++i) {
+    bulk_load(shared_address(&shared.owned[i]), tiles + first / kHalfRows + i, kBytes,
+              shared_address(&shared.owned_full));
+  }
+}
+
+// Adds what the streamed rows [first, end) of one query head give to the gradients of the rows from `owned` on.
+// `first_sums`: dQ or dK, `second_sums`: dV, where the block owns keys. `steps`: made before these, and then with them.
+template <class Shape>
+__device__ __forceinline__ void add_rows(const FloatRule& rule, PassTiles<Shape>& tiles, int owned, int first, int end,
+                                         int& steps, GradientSums<Shape>& first_sums,
+                                         GradientSums<Shape>& second_sums) {
+  constexpr int kDim = Shape::kDim;
+  const int group = warps_value(static_cast<int>(threadIdx.x) / 128);
+  const int warp_row = owned + Shape::warp_row(), group_row = owned + group * kHalfRows;
+  const HalfTile<kDim>& own = tiles.owned[group];
+  OwnHigh<kDim> own_high[2];
+  if constexpr (Shape::kOwnInRegisters) {
+    own_high[0].load(own, 0, Shape::warp_row() % kHalfRows);
+    own_high[1].load(own, 1, Shape::warp_row() % kHalfRows);
+  }
+  for (int row = first; row < end; row += kHalfRows, ++steps) {
+    const int stage = steps % kStages;
+    const HalfTile<kDim>& streamed = tiles.streamed[stage];
+    const bool is_seen = Shape::kKeys ? Sight(rule, row, row + kHalfRows).sees_some(group_row, group_row + kHalfRows)
+                                      : Sight(rule, group_row, group_row + kHalfRows).sees_some(row, row + kHalfRows);
+    barrier_wait(shared_address(&tiles.full[stage]), steps / kStages % 2);
+    if (is_seen) {
+      float weights[32], d_scores[32];
+      wgmma_fence();
+      issue_scores<Shape>(weights, own, own_high[0], streamed, 0);
+      issue_scores<Shape>(d_scores, own, own_high[1], streamed, 1);
+      const ScoreRows<Shape::kKeys> rows(own.units, own.logsumexp, own.delta, Shape::warp_row() % kHalfRows);
+      const ScoreTile<Shape::kKeys> scores(rule, rows, warp_row, row);
+      wgmma_wait<1>();
+      hold_sums(weights);
+      scores.find_weights(streamed.units, streamed.logsumexp, weights);
+      wgmma_wait<0>();
+      hold_sums(d_scores);
+      scores.find_d_scores(streamed.units, streamed.delta, weights, d_scores);
+      GradientStep<kDim> first_step, second_step;
+      first_step.left.take(d_scores);
+      wgmma_fence();
+      first_step.issue(streamed, 0);
+      if constexpr (Shape::kKeys) {
+        scores.take_weights(streamed.units, weights, second_step.left);
+        wgmma_fence();
+        second_step.issue(streamed, 1);
+        wgmma_wait<1>();
+        first_step.add_to(first_sums);
+        wgmma_wait<0>();
+        second_step.add_to(second_sums);
+      } else {
+        wgmma_wait<0>();
+        first_step.add_to(first_sums);
+      }
     }
-    ScoreSums products, d_weights;
-    wgmma_fence();
-    products.issue(tiles, 0);
-    d_weights.issue(tiles, 1);
-    wgmma_commit();
-    store_transposed();
-    load(next, stage ^ 1);
-    wgmma_wait<0>();
-    float weights[1][kSteps][4], d_scores[1][kSteps][4];
-    products.finish(weights);
-    d_weights.finish(d_scores);
-    publish();  // the transposed rows; nobody reads the others any more
-    if constexpr (kKeys) {
-      find_key_gradients(rule, tiles.statistics[stage], row, warp_row, weights, d_scores);
-    } else {
-      find_d_scores(rule, own_sight, own_statistics, warp_row, row, weights, d_scores);
-    }
-    LeftFragments<1> left, left_weights;
-    left.take(d_scores);
-    if constexpr (kKeys) left_weights.take(weights);
-    GradientStep<Shape> first_step, second_step;
-    wgmma_fence();
-    first_step.issue(tiles, 0, left);
-    if constexpr (kKeys) second_step.issue(tiles, 1, left_weights);
-    wgmma_commit();
-    store_rows(next);
-    wgmma_wait<0>();
-    first_step.add_to(first_sums);
-    if constexpr (kKeys) second_step.add_to(second_sums);
-    publish();  // the next rows; nobody reads the transposed ones any more
+    release(tiles.empty[stage]);
   }
 }
 
 // ---- kernels ----
 
+// The streamed rows [first, end) that have to do with a block's rows; first is a multiple of kHalfRows.
 template <class Shape>
-__global__ void __launch_bounds__(Shape::kThreads, 1)
-    hopper_float_query_kernel(const __grid_constant__ FloatBackward a) {
-  extern __shared__ __align__(1024) unsigned char shared[];
-  auto& tiles = *reinterpret_cast<PassTiles<Shape>*>(shared);
+struct StreamedRange {
+  int first, end;
+
+  __device__ StreamedRange(const FloatRule& rule, int owned) {
+    if constexpr (Shape::kKeys) {
+      const QueryRange queries(rule, owned, owned + Shape::kRows);
+      first = queries.first / kHalfRows * kHalfRows;
+      end = queries.end;
+    } else {
+      const KeyRange keys = Sight(rule, owned, owned + Shape::kRows).some;
+      first = keys.first / kHalfRows * kHalfRows;
+      end = keys.end;
+    }
+  }
+};
+
+// Brings everything that a block reads, by one thread.
+template <class Shape>
+__device__ void bring(const PassCall<Shape::kDim>& a, PassTiles<Shape>& tiles) {
+  const AttentionCall& call = a.backward.call;
+  int steps = 0;
+  for (int item = 0; PassWork<Shape>::exists(a.backward, item); ++item) {
+    const PassWork<Shape> work(a.backward, item);
+    const Sequence s = call.sequence_at(work.sequence);
+    barrier_wait(shared_address(&tiles.owned_empty), item % 2 ^ 1);
+    if constexpr (Shape::kKeys) {
+      bring_owned(tiles, a.keys.at(work.sequence, s.batch, s.key_begin, work.own_head), work.first, s.key_length);
+    } else {
+      bring_owned(tiles, a.queries.at(work.sequence, s.batch, s.query_begin, work.own_head), work.first,
+                  s.query_length);
+    }
+    for (int head = work.first_head; head < work.end_head; ++head) {
+      const StreamedRange<Shape> range(FloatRule(call, work.sequence, head), work.first);
+      const auto* streamed = Shape::kKeys ? a.queries.at(work.sequence, s.batch, s.query_begin, head)
+                                          : a.keys.at(work.sequence, s.batch, s.key_begin, head / call.group);
+      bring_rows(tiles, streamed, range.first, range.end, steps);
+    }
+  }
+}
+
+// Finds and writes the gradients of a block's rows, by the threads that own them.
+template <class Shape>
+__device__ __forceinline__ void own(const PassCall<Shape::kDim>& a, PassTiles<Shape>& tiles) {
   auto& head = *reinterpret_cast<FloatBackwardHead*>(tiles.head);
-  const std::int64_t count = a.query_tiles.count * a.call.heads;
-  for (std::int64_t work = blockIdx.x; work < count; work += gridDim.x) {
-    // From the last to the first: under a causal mask the last have the most to do.
-    const TilePlace place = a.query_tiles.at(a.query_tiles.count - 1 - work % a.query_tiles.count);
-    const int first_query = static_cast<int>(place.first), query = first_query + Shape::warp_row();
-    __syncthreads();  // the head before this one
-    if (threadIdx.x == 0) new (&head) FloatBackwardHead(a, place.sequence, work / a.query_tiles.count);
-    __syncthreads();
-    const KeyRange seen = Sight(head.rule, first_query, first_query + Shape::kRows).some;
-    GradientSums<Shape> d_query = {}, unused;
-    store_owned(tiles, head.queries, head.d_outputs, first_query);
-    add_rows(head, tiles, first_query, seen.first / kDepth * kDepth, seen.end, d_query, unused);
-    const float scales[1][2] = {{head.rule.scale, head.rule.scale}};
-    const unsigned not_finite = Shape::write_rows(d_query, scales, head.d_queries, query);
-    Shape::repair_rows(not_finite, query, [&](int q) { repair_d_query(head, q); });
+  auto& work = *reinterpret_cast<PassWork<Shape>*>(tiles.work);
+  int steps = 0;
+  for (int item = 0; PassWork<Shape>::exists(a.backward, item); item = work.item + 1) {
+    named_sync(1, Shape::kOwners);  // the work before this
+    if (threadIdx.x == 0) new (&work) PassWork<Shape>(a.backward, item);
+    named_sync(1, Shape::kOwners);
+    GradientSums<Shape> first_sums = {}, second_sums = {};
+    for (int h = work.first_head; h < work.end_head; ++h) {
+      named_sync(1, Shape::kOwners);  // the head before this one
+      if (threadIdx.x == 0) new (&head) FloatBackwardHead(a.backward, work.sequence, h);
+      named_sync(1, Shape::kOwners);
+      if (h == work.first_head) barrier_wait(shared_address(&tiles.owned_full), work.item % 2);
+      const StreamedRange<Shape> range(head.rule, work.first);
+      add_rows(head.rule, tiles, work.first, range.first, range.end, steps, first_sums, second_sums);
+    }
+    release(tiles.owned_empty);
+    const int row = work.first + Shape::warp_row();
+    const float scales[1][2] = {{head.rule.scale, head.rule.scale}}, ones[1][2] = {{1.f, 1.f}};
+    if constexpr (Shape::kKeys) {
+      const unsigned not_finite = Shape::write_rows(first_sums, scales, head.d_keys, row) |
+                                  Shape::write_rows(second_sums, ones, head.d_values, row);
+      Shape::repair_rows(not_finite, row, [&](int k) { repair_d_key(a.backward, work.sequence, work.own_head, k); });
+    } else {
+      const unsigned not_finite = Shape::write_rows(first_sums, scales, head.d_queries, row);
+      Shape::repair_rows(not_finite, row, [&](int q) { repair_d_query(head, q); });
+    }
   }
 }
 
 template <class Shape>
-__global__ void __launch_bounds__(Shape::kThreads, 1) hopper_float_key_kernel(const __grid_constant__ FloatBackward a) {
+__global__ void __launch_bounds__(Shape::kOwners + kBringers, 1)
+    hopper_float_backward_kernel(const __grid_constant__ PassCall<Shape::kDim> a) {
   extern __shared__ __align__(1024) unsigned char shared[];
   auto& tiles = *reinterpret_cast<PassTiles<Shape>*>(shared);
-  auto& head = *reinterpret_cast<FloatBackwardHead*>(tiles.head);
-  const std::int64_t count = a.key_tiles.count * a.call.kv_heads;
-  for (std::int64_t work = blockIdx.x; work < count; work += gridDim.x) {
-    const TilePlace place = a.key_tiles.at(work % a.key_tiles.count);
-    const int first_key = static_cast<int>(place.first), key = first_key + Shape::warp_row();
-    const std::int64_t kv_head = work / a.key_tiles.count, first_head = kv_head * a.call.group;
-    GradientSums<Shape> d_key = {}, d_value = {};
-    for (std::int64_t h = first_head; h < first_head + a.call.group; ++h) {
-      __syncthreads();  // the head before this one
-      if (threadIdx.x == 0) new (&head) FloatBackwardHead(a, place.sequence, h);
-      __syncthreads();
-      if (h == first_head) store_owned(tiles, head.keys, head.values, first_key);
-      const QueryRange queries(head.rule, first_key, first_key + Shape::kRows);
-      add_rows(head, tiles, first_key, queries.first, queries.end, d_key, d_value);
-    }
-    const float scales[1][2] = {{head.rule.scale, head.rule.scale}}, ones[1][2] = {{1.f, 1.f}};
-    const unsigned not_finite =
-        Shape::write_rows(d_key, scales, head.d_keys, key) | Shape::write_rows(d_value, ones, head.d_values, key);
-    Shape::repair_rows(not_finite, key, [&](int k) { repair_d_key(a, place.sequence, kv_head, k); });
+  init_barriers(tiles);
+  __syncthreads();
+  if (threadIdx.x >= Shape::kOwners) {
+    registers_less<Shape::kBringerRegisters>();
+    if (threadIdx.x == Shape::kOwners) bring<Shape>(a, tiles);
+  } else {
+    registers_more<Shape::kOwnerRegisters>();
+    own<Shape>(a, tiles);
   }
 }
 
 // ---- launches ----
+
+// Splits the rows of one side; `length` and `heads` are those of its tensors.
+template <int kDim, bool kKeys>
+HalfTiles<kDim> split_side(const FloatBackward& a, const TileTable& table, std::int64_t length, std::int64_t heads,
+                           DeviceBuffer& memory) {
+  HalfTiles<kDim> tiles = {.tiles = nullptr,
+                           .per_head = HalfTiles<kDim>::count(a.call.batch, length, a.call.sequence_count),
+                           .length = length};
+  memory = DeviceBuffer(static_cast<std::size_t>(tiles.per_head * heads) * sizeof(HalfTile<kDim>));
+  tiles.tiles = memory.as<HalfTile<kDim>>();
+  if (const std::int64_t count = table.count * heads; count > 0) {
+    split_rows_kernel<kDim, kKeys><<<grid_for(count, 1), kSplitThreads, 0, current_stream()>>>(a, tiles, table);
+    check_launch("attention split_rows_kernel");
+  }
+  return tiles;
+}
+
+// Starts one of the two kernels for so many tiles of rows.
+template <class Shape>
+void run(const PassCall<Shape::kDim>& pass, std::int64_t count) {
+  if (count == 0) return;
+  constexpr std::size_t kBytes = sizeof(PassTiles<Shape>);
+  allow_shared_memory(hopper_float_backward_kernel<Shape>, kBytes);
+  hopper_float_backward_kernel<Shape>
+      <<<grid_for(count, 1), Shape::kOwners + kBringers, kBytes, current_stream()>>>(pass);
+  check_launch("attention hopper_float_backward_kernel");
+}
 
 template <int kDim>
 void launch(UploadedCall& uploaded, FloatBackward& a) {
@@ -339,18 +401,14 @@ void launch(UploadedCall& uploaded, FloatBackward& a) {
   using Keys = PassShape<kDim, true>;
   a.query_tiles = uploaded.query_tiles(Queries::kRows);
   a.key_tiles = uploaded.key_tiles(Keys::kRows);
-  if (const std::int64_t count = a.key_tiles.count * a.call.kv_heads; count > 0) {
-    constexpr std::size_t kBytes = sizeof(PassTiles<Keys>);
-    allow_shared_memory(hopper_float_key_kernel<Keys>, kBytes);
-    hopper_float_key_kernel<Keys><<<grid_for(count, 1), kOwners, kBytes, current_stream()>>>(a);
-    check_launch("attention hopper_float_key_kernel");
-  }
-  if (const std::int64_t count = a.query_tiles.count * a.call.heads; count > 0) {
-    constexpr std::size_t kBytes = sizeof(PassTiles<Queries>);
-    allow_shared_memory(hopper_float_query_kernel<Queries>, kBytes);
-    hopper_float_query_kernel<Queries><<<grid_for(count, 1), kOwners, kBytes, current_stream()>>>(a);
-    check_launch("attention hopper_float_query_kernel");
-  }
+  DeviceBuffer queries, keys;
+  const PassCall<kDim> pass = {
+      .backward = a,
+      .queries =
+          split_side<kDim, false>(a, uploaded.query_tiles(kHalfRows), a.call.query_length, a.call.heads, queries),
+      .keys = split_side<kDim, true>(a, uploaded.key_tiles(kHalfRows), a.call.key_length, a.call.kv_heads, keys)};
+  run<Keys>(pass, a.key_tiles.count * a.call.kv_heads);
+  run<Queries>(pass, a.query_tiles.count * a.call.heads);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "core/random.h"
 #include "cuda/device_problem.h"
 #include "cuda/messages.h"
+#include "headway/ops.h"
 #include "support/cases.h"
 #include "support/message_of.h"
 
@@ -211,6 +212,23 @@ TEST(CudaCorners, LikeTheCpu) {
     add("softcap", 100, 150).options.softcap = 0.5;
     add("scale of zero", 100, 150).options.scale = 0;
     for (const Corner& corner : corners) expect_like_cpu(messages, corner);
+  }
+}
+
+// A row of dQ follows its row of dO through all magnitudes, bit for bit where the factor is a power of two.
+TEST(CudaCorners, RowsOfAllMagnitudes) {
+  constexpr int64_t kQueries = 150;
+  std::vector<double> factors;
+  for (int64_t i = 0; i < kQueries; ++i) factors.push_back(std::ldexp(1.0, static_cast<int>(i % 9 - 4) * 9));
+  const Tensor factor = Tensor::from(factors, {1, 1, kQueries, 1}).to(DType::float32);
+  for (int64_t dim : {24, 64, 128}) {
+    AttentionBackward p = problem(DType::float32, kQueries, 200, dim);
+    p.d_logsumexp = {};
+    const Named plain = run_on_gpu(p);
+    p.d_output = p.d_output * factor;
+    const Named scaled = run_on_gpu(p);
+    ASSERT_EQ(plain[3].first, "d_query");
+    EXPECT_TRUE(same_bits(scaled[3].second, plain[3].second * factor)) << "dim " << dim;
   }
 }
 
