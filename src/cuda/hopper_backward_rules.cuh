@@ -84,11 +84,34 @@ __device__ inline float dropout_factor(const BackwardDropout& dropout, int seque
 }
 
 // ---- a warp's 16 keys and kQueries queries at once ----
+// Four 8 x 8 matrices from shared memory; lane l gives the address of row l % 8 of matrix l / 8.
+__device__ __forceinline__ void ldmatrix(std::uint32_t (&to)[4], std::uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(address)
+               : "memory");
+}
+
+// The same, each matrix transposed.
+__device__ __forceinline__ void ldmatrix_transposed(std::uint32_t (&to)[4], std::uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(address)
+               : "memory");
+}
+
 // An 8 x 8 matrix of 16-bit elements, transposed: lane l holds the pair (row l / 4, columns 2 (l % 4) + {0, 1}).
 __device__ __forceinline__ std::uint32_t transpose_matrix(std::uint32_t pair) {
   std::uint32_t result;
   asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(result) : "r"(pair));
   return result;
+}
+
+// The thread's lane, read where it is needed rather than kept in a register.
+__device__ __forceinline__ int lane_here() {
+  int lane;
+  asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
+  return lane;
 }
 
 // Two 16-bit elements as float32.
@@ -139,7 +162,15 @@ struct PairReader {
   }
 };
 
-// A bias of the elements' own type.
+// Whether one of a warp's pairs of biases, the largest as unsigned numbers, may hide its key: there the negative ones
+// are the largest, growing with the magnitude.
+template <typename T>
+__device__ __forceinline__ bool may_hide(std::uint32_t largest) {
+  constexpr std::uint32_t kLowest = std::is_same_v<T, __half> ? 0xFC00 : 0xF149;  // not below kBackwardHides
+  return warps_condition(largest >= kLowest << 16 || (largest & 0xFFFF) >= kLowest);
+}
+
+// A bias of the elements' own type that the lanes read themselves.
 template <typename T, int kQueries>
 struct BiasTile {
   std::uint32_t word[kQueries / 8][2];  // as read; [8 queries][8 keys]
@@ -155,6 +186,37 @@ struct BiasTile {
   }
   // The biases of a thread's key, and of two neighbouring queries.
   __device__ __forceinline__ float2 pair(int j, int y) const { return unpack_pair<T>(transpose_matrix(word[j][y])); }
+  __device__ __forceinline__ bool hides() const {
+    std::uint32_t largest = 0;
+#pragma unroll
+    for (int j = 0; j < kQueries / 8; ++j) largest = __vimax3_u16x2(largest, word[j][0], word[j][1]);
+    return may_hide<T>(largest);
+  }
+};
+
+// The same where bulk copies have brought it to shared memory: (kQueries, 64 keys), swizzled by 128 bytes.
+template <typename T, int kQueries>
+struct CopiedBiasTile {
+  std::uint32_t word[kQueries / 16][4];  // [16 queries][2 * (second 8 queries) + (second 8 keys)]
+
+  // `chunk`: of 8 keys, the first of the warp's two.
+  __device__ __forceinline__ void read(std::uint32_t tile, int chunk) {
+    const int lane = lane_here(), query = lane / 16 * 8 + lane % 8;
+    const std::uint32_t from = tile + query * 128 + ((chunk + lane / 8 % 2 ^ query % 8) << 4);
+#pragma unroll
+    for (int k = 0; k < kQueries / 16; ++k) ldmatrix_transposed(word[k], from + k * 2048);
+  }
+  // The biases of a thread's key, and of two neighbouring queries.
+  __device__ __forceinline__ float2 pair(int j, int y) const { return unpack_pair<T>(word[j / 2][j % 2 * 2 + y]); }
+  __device__ __forceinline__ bool hides() const {
+    std::uint32_t largest = 0;
+#pragma unroll
+    for (int k = 0; k < kQueries / 16; ++k) {
+      largest = __vimax3_u16x2(largest, word[k][0], word[k][1]);
+      largest = __vimax3_u16x2(largest, word[k][2], word[k][3]);
+    }
+    return may_hide<T>(largest);
+  }
 };
 
 // A boolean mask, one byte an element.

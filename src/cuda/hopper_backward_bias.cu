@@ -1,0 +1,452 @@
+// The gradient of a bias that is added to the scores of several heads: dS summed over them in registers. A block has
+// 128 queries and 128 keys of one plane of the gradient, computes their S and dP for one head after the other, and
+// writes the sum. Four neighbours in a cluster share what they copy.
+#include <algorithm>
+#include <cstdint>
+
+#include "cuda/hopper_backward_bias.h"
+#include "cuda/hopper_backward_rules.cuh"
+#include "cuda/hopper_backward_tiles.cuh"
+#include "cuda/hopper_wgmma.cuh"
+#include "cuda/launch.h"
+
+namespace headway::inline v0::internal::cuda {
+namespace {
+
+constexpr int kSide = 128;            // queries and keys of a block
+constexpr int kClusterSide = 2;       // blocks of a cluster along the queries, and along the keys
+constexpr int kPeers = 3;             // blocks that read what a block copies: itself, and one along each side
+constexpr int kHalfBytes = 64 * 128;  // one copy: 64 rows, 64 columns
+
+// The shared memory. A stage holds 64 columns of Q and K, or of dO and V: (kSide, 64) each, rows of 128 bytes,
+// swizzled.
+constexpr int kStages = 6, kStageBytes = 4 * kHalfBytes;
+constexpr int kBiasAt = kStages * kStageBytes;     // the bias: (2, 2, 64 queries, 64 keys), likewise
+constexpr int kFullAt = kBiasAt + 4 * kHalfBytes;  // barriers: (kStages)
+constexpr int kEmptyAt = kFullAt + 8 * kStages;    // likewise
+constexpr int kBiasFullAt = kEmptyAt + 8 * kStages;
+constexpr int kBytes = kBiasFullAt + 8 + 1024;  // the base is rounded up to 1024
+constexpr int kThreads = 384, kProducerRegisters = 40, kConsumerRegisters = 232, kConsumerWarps = 8;
+
+// ---- clusters ----
+__device__ __forceinline__ int cluster_rank() {
+  int rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+
+__device__ __forceinline__ void cluster_sync() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// Arrives at the barrier with this address in another block of the cluster, or in this one.
+__device__ __forceinline__ void arrive_at(std::uint32_t barrier, int rank) {
+  asm volatile(
+      "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
+      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n}" ::"r"(barrier),
+      "r"(rank)
+      : "memory");
+}
+
+// load_columns into all blocks of the cluster that `blocks` has a bit for, each at the same address and barrier.
+__device__ __forceinline__ void load_columns_for(std::uint16_t blocks, std::uint32_t to, const CUtensorMap* map,
+                                                 std::uint32_t barrier, int column, int row, int head, int batch) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+      "[%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(column), "r"(row), "r"(head), "r"(batch), "h"(blocks)
+      : "memory");
+}
+
+// ---- work ----
+// A block's place, and the heads that it sums up.
+struct BiasWork {
+  int rank_query, rank_key;  // in the cluster
+  int split, target;
+  int sequence;      // of a packed batch, else -1
+  int query0, key0;  // of the block, in the sequence
+  int first, end;    // of the target's heads, all batch entries counted
+
+  __device__ BiasWork(const BackwardParameters& p, const BiasGradient& g) {
+    const int rank = cluster_rank();
+    rank_query = rank / kClusterSide;
+    rank_key = rank % kClusterSide;
+    int rest = blockIdx.x / (kClusterSide * kClusterSide);
+    key0 = (rest % g.key_clusters * kClusterSide + rank_key) * kSide;
+    rest /= g.key_clusters;
+    query0 = (rest % g.query_clusters * kClusterSide + rank_query) * kSide;
+    rest /= g.query_clusters;
+    sequence = p.packed_blocks == nullptr ? -1 : rest % p.sequence_count;
+    if (sequence >= 0) rest /= p.sequence_count;
+    split = rest % g.splits;
+    target = rest / g.splits;
+    const std::int64_t count = planes(p, g);
+    first = static_cast<int>(count * split / g.splits);
+    end = static_cast<int>(count * (split + 1) / g.splits);
+  }
+  // Heads that one plane of the gradient is the sum of.
+  static __device__ int planes(const BackwardParameters& p, const BiasGradient& g) {
+    return (g.batch > 1 ? 1 : p.batch) * (g.heads > 1 ? 1 : p.heads);
+  }
+  __device__ int batch_of(const BackwardParameters& p, const BiasGradient& g, int plane) const {
+    return g.batch > 1 ? target / g.heads : plane / (g.heads > 1 ? 1 : p.heads);
+  }
+  __device__ int head_of(const BackwardParameters& p, const BiasGradient& g, int plane) const {
+    return g.heads > 1 ? target % g.heads : plane % p.heads;
+  }
+  __device__ BackwardSequence sequence_of(const BackwardParameters& p, int batch) const {
+    return sequence_at(p, sequence >= 0 ? sequence : batch);
+  }
+  // Whether a query of the cluster sees a key of the cluster.
+  __device__ bool is_seen(const BackwardParameters& p, const BackwardSequence& its) const {
+    const int query = query0 - rank_query * kSide, key = key0 - rank_key * kSide, side = kClusterSide * kSide;
+    const int last_query = min(query + side, its.query_length) - 1;
+    return query < its.query_length && key < its.key_count && key <= last_query + its.query_offset + p.right &&
+           key + side - 1 >= query + its.query_offset - p.left;
+  }
+};
+
+// ---- the copying thread ----
+struct BiasProducer {
+  const BackwardParameters& p;
+  const BiasGradient& g;
+  const BiasWork& work;
+  const std::uint32_t base;
+  int stage = 0, phase = 0;
+
+  // 64 columns of two tensors: this block's half of the rows, which it shares, and its neighbours' halves.
+  __device__ __forceinline__ void copy(const CUtensorMap* queries, const CUtensorMap* keys, int column,
+                                       const BackwardSequence& its, int head, int kv_head, int batch) {
+    const std::uint32_t full = base + kFullAt + 8 * stage, to = base + stage * kStageBytes;
+    barrier_wait(base + kEmptyAt + 8 * stage, phase ^ 1);
+    barrier_expect(full, kStageBytes);
+    const int rank_query = work.rank_query, rank_key = work.rank_key;
+    load_columns_for(static_cast<std::uint16_t>(0b0011 << (2 * rank_query)), to + rank_key * kHalfBytes, queries, full,
+                     column, its.query_begin + work.query0 + 64 * rank_key, head, batch);
+    load_columns_for(static_cast<std::uint16_t>(0b0101 << rank_key), to + (2 + rank_query) * kHalfBytes, keys, full,
+                     column, its.key_begin + work.key0 + 64 * rank_query, kv_head, batch);
+    if (++stage == kStages) {
+      stage = 0;
+      phase ^= 1;
+    }
+  }
+
+  __device__ __forceinline__ void run(int dim) {
+    const int first_batch = work.batch_of(p, g, work.first), first_head = work.head_of(p, g, work.first);
+    const BackwardSequence first = work.sequence_of(p, first_batch);
+    barrier_expect(base + kBiasFullAt, 4 * kHalfBytes);
+    for (int half = 0; half < 4; ++half) {
+      load_columns(base + kBiasAt + half * kHalfBytes, &p.bias.map, base + kBiasFullAt,
+                   first.key_begin + work.key0 + half % 2 * 64, first.query_begin + work.query0 + half / 2 * 64,
+                   p.bias.stride[1] == 0 ? 0 : first_head, p.bias.stride[0] == 0 ? 0 : first_batch);
+    }
+    const int group = p.heads / p.kv_heads;
+    for (int plane = work.first; plane < work.end; ++plane) {
+      const int batch = work.batch_of(p, g, plane), head = work.head_of(p, g, plane);
+      const BackwardSequence its = work.sequence_of(p, batch);
+      if (!work.is_seen(p, its)) continue;
+      for (int c = 0; c < dim; c += 64) copy(&p.query, &g.key, c, its, head, head / group, batch);
+      for (int c = 0; c < dim; c += 64) copy(&p.d_output, &g.value, c, its, head, head / group, batch);
+    }
+  }
+};
+
+// ---- a consumer warpgroup: 64 queries of the block, all its keys ----
+// A thread holds, per 8 keys j, the elements 4 j + 2 y + x of query own_query + 8 y and key 8 j + 2 (lane % 4) + x.
+template <typename T, int kDim>
+struct BiasConsumer {
+  static constexpr int kChunks = kDim / 64, kElements = kSide / 2;
+  const BackwardParameters& p;
+  const BiasGradient& g;
+  const BiasWork& work;
+  const std::uint32_t base;
+  const int group, lane, warp;
+  const int own_query;   // of the thread, in the sequence
+  float s[kElements];    // S, then P: (64 queries, kSide)
+  float dp[kElements];   // dP: likewise
+  float sum[kElements];  // of dS over the heads: likewise
+  int stage = 0, phase = 0;
+  int released = 0;  // the next stage to be released
+
+  __device__ __forceinline__ BiasConsumer(const BackwardParameters& parameters, const BiasGradient& gradient,
+                                          const BiasWork& its_work, std::uint32_t base_address)
+      : p(parameters),
+        g(gradient),
+        work(its_work),
+        base(base_address),
+        group(warp_uniform(static_cast<int>(threadIdx.x) / 128 - 1)),
+        lane(threadIdx.x % 32),
+        warp(warp_uniform(static_cast<int>(threadIdx.x) / 32 % 4)),
+        own_query(work.query0 + group * 64 + warp * 16 + lane / 4) {
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) sum[i] = 0.f;
+  }
+
+  static __device__ __forceinline__ int stage_after(int stage) { return stage + 1 == kStages ? 0 : stage + 1; }
+
+  // D = A B^T of the next kChunks stages, as one group.
+  __device__ __forceinline__ void issue_product(float (&d)[kElements]) {
+    const int first = stage;
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) {
+      barrier_wait(base + kFullAt + 8 * stage, phase);
+      stage = stage_after(stage);
+      if (stage == 0) phase ^= 1;
+    }
+    wgmma_fence();
+    int its = first;
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c, its = stage_after(its)) {
+      const std::uint32_t a = operand(base + its * kStageBytes + group * kHalfBytes, 16);
+      const std::uint32_t b = operand(base + its * kStageBytes + 2 * kHalfBytes, 16);
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        if (c == 0 && k == 0) {
+          wgmma_ss_first<T>(d, descriptor(a, 0), descriptor(b, 0));
+        } else {
+          wgmma_ss<T>(d, descriptor(a, k * 32), descriptor(b, k * 32));
+        }
+      }
+    }
+    wgmma_commit();
+  }
+  // The oldest kChunks stages are not needed any more: tells all blocks that copy into them, this one, the neighbour
+  // along the keys and the one along the queries.
+  __device__ __forceinline__ void release_product() {
+    __syncwarp();
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) {
+      if (lane < kPeers) arrive_at(base + kEmptyAt + 8 * released, (work.rank_query * 2 + work.rank_key) ^ lane);
+      released = stage_after(released);
+    }
+  }
+
+  // Where the lane's row of the bias lies.
+  __device__ __forceinline__ std::uint32_t bias_row() const {
+    const int its_lane = lane_here(), row = warp * 16 + its_lane % 16;
+    return base + kBiasAt + 2 * group * kHalfBytes + row * 128 + ((its_lane / 16 ^ row % 8) << 4);
+  }
+  // The words of the bias for 16 keys: [2 * (second 8 keys) + (second 8 queries)]
+  static __device__ __forceinline__ void load_bias(std::uint32_t (&word)[4], std::uint32_t row, int step) {
+    ldmatrix(word, (row ^ (step % 4 << 5)) + step / 4 * kHalfBytes);
+  }
+  __device__ __forceinline__ bool bias_hides() const {
+    const std::uint32_t from = bias_row();
+    std::uint32_t largest = 0;
+#pragma unroll
+    for (int step = 0; step < kSide / 16; ++step) {
+      std::uint32_t word[4];
+      load_bias(word, from, step);
+      largest = __vimax3_u16x2(largest, word[0], word[1]);
+      largest = __vimax3_u16x2(largest, word[2], word[3]);
+    }
+    return may_hide<T>(largest);
+  }
+
+  // P = exp2(S * scale + bias - reference - rest)
+  __device__ __forceinline__ void raise(const float (&reference)[2], const float (&rest)[2]) {
+    const std::uint32_t from = bias_row();
+#pragma unroll
+    for (int step = 0; step < kSide / 16; ++step) {
+      std::uint32_t word[4];
+      load_bias(word, from, step);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float2 added = unpack_pair<T>(word[i]);
+        float* pair = s + 8 * step + 2 * i;
+        const float x = fmaf(pair[0], p.scale_log2, added.x * kBackwardLog2E);
+        const float y = fmaf(pair[1], p.scale_log2, added.y * kBackwardLog2E);
+        pair[0] = exp2_approximate(x - reference[i % 2] - rest[i % 2]);
+        pair[1] = exp2_approximate(y - reference[i % 2] - rest[i % 2]);
+      }
+    }
+  }
+  // Sets P to zero where the bias hides the key or the query is out of its reach.
+  __device__ __forceinline__ void hide(const BackwardSequence& its) {
+    const unsigned reach = static_cast<unsigned>(p.left) + static_cast<unsigned>(p.right);
+    const std::uint32_t from = bias_row();
+    const int own_key = work.key0 + 2 * (lane % 4);
+    const int distance = own_key - (own_query + its.query_offset) + p.left;
+#pragma unroll
+    for (int step = 0; step < kSide / 16; ++step) {
+      std::uint32_t word[4];
+      load_bias(word, from, step);
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        const int y = i / 2 % 2 * 8, x = step * 16 + i / 4 * 8 + i % 2;
+        const float2 added = unpack_pair<T>(word[i / 2]);
+        const bool seen = own_key + x < its.key_count && static_cast<unsigned>(distance + x - y) <= reach &&
+                          (i % 2 ? added.y : added.x) > kBackwardHides;
+        if (!seen) s[8 * step + i] = 0.f;
+      }
+    }
+  }
+
+  // Adds dS of one head.
+  __device__ __forceinline__ void add_head(int batch, int head, const BackwardSequence& its, bool hides) {
+    float reference[2] = {INFINITY, INFINITY}, rest[2] = {0.f, 0.f}, delta[2] = {0.f, 0.f};
+    const std::int64_t row =
+        ((static_cast<std::int64_t>(batch) * p.heads + head) * p.row_tiles + its.first_tile) * kBackwardRows;
+#pragma unroll
+    for (int y = 0; y < 2; ++y) {
+      if (own_query + 8 * y >= its.query_length) continue;
+      reference[y] = p.reference[row + own_query + 8 * y];
+      rest[y] = p.rest[row + own_query + 8 * y];
+      delta[y] = p.delta[row + own_query + 8 * y];
+    }
+    issue_product(s);
+    if constexpr (kChunks > 2) {  // the stages of both products are too many
+      wgmma_wait<0>();
+      release_product();
+    }
+    issue_product(dp);
+    if constexpr (kChunks <= 2) {
+      wgmma_wait<1>();
+      release_product();
+    }
+    raise(reference, rest);
+    const int position = work.query0 + its.query_offset;
+    const bool masked = hides || work.key0 + kSide > its.key_count || work.key0 + kSide - 1 > position + p.right ||
+                        work.key0 < position + kSide - 1 - p.left;
+    if (masked) hide(its);
+    wgmma_wait<0>();
+    release_product();
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) dp[i] -= delta[i / 2 % 2];
+    if (masked) {  // where P is zero dS is too, whatever dP is
+#pragma unroll
+      for (int i = 0; i < kElements; ++i) {
+        if (s[i] == 0.f) dp[i] = 0.f;
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) sum[i] = fmaf(s[i], dp[i], sum[i]);
+  }
+
+  // The sum to its plane.
+  __device__ __forceinline__ void store(const BackwardSequence& its) const {
+    const std::int64_t plane = static_cast<std::int64_t>(work.split) * g.batch * g.heads + work.target;
+    const int key = work.key0 + 2 * (lane % 4), keys_left = its.key_length - key;
+    float* to = g.data + (plane * p.query_length + its.query_begin + own_query) * p.key_length + its.key_begin + key;
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) {
+      const int y = i / 2 % 2 * 8, x = i / 4 * 8 + i % 2;
+      if (own_query + y < its.query_length && x < keys_left)
+        to[static_cast<std::int64_t>(y) * p.key_length + x] = sum[i];
+    }
+  }
+
+  __device__ __forceinline__ void run() {
+    barrier_wait(base + kBiasFullAt, 0);
+    const bool hides = bias_hides();
+    for (int plane = work.first; plane < work.end; ++plane) {
+      const int batch = work.batch_of(p, g, plane);
+      const BackwardSequence its = work.sequence_of(p, batch);
+      if (work.is_seen(p, its)) add_head(batch, work.head_of(p, g, plane), its, hides);
+    }
+    store(work.sequence_of(p, work.batch_of(p, g, work.first)));
+  }
+};
+
+template <typename T, int kDim>
+__global__ void __cluster_dims__(kClusterSide* kClusterSide, 1, 1) __launch_bounds__(kThreads, 1)
+    bias_kernel(const __grid_constant__ BackwardParameters p, const __grid_constant__ BiasGradient g) {
+  extern __shared__ char raw[];
+  const std::uint32_t base = (shared_address(raw) + 1023) / 1024 * 1024;
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < kStages; ++s) {
+      barrier_init(base + kFullAt + 8 * s, 1);
+      barrier_init(base + kEmptyAt + 8 * s, kPeers * kConsumerWarps);
+    }
+    barrier_init(base + kBiasFullAt, 1);
+    barrier_init_fence();
+  }
+  cluster_sync();
+  const BiasWork work(p, g);
+  if (threadIdx.x < 128) {
+    registers_less<kProducerRegisters>();
+    if (threadIdx.x == 0) BiasProducer{p, g, work, base}.run(kDim);
+  } else {
+    registers_more<kConsumerRegisters>();
+    BiasConsumer<T, kDim>(p, g, work, base).run();
+  }
+  __syncwarp();
+  cluster_sync();  // the neighbours copy into this block's memory and arrive at its barriers
+}
+
+// target = the sum of the splits, (splits, elements). Thread: one element.
+__global__ void __launch_bounds__(256)
+    sum_splits_kernel(const float* from, float* target, std::int64_t elements, int splits) {
+  const std::int64_t element = static_cast<std::int64_t>(blockIdx.x) * 256 + threadIdx.x;
+  if (element >= elements) return;
+  float sum = 0.f;
+#pragma unroll 4
+  for (int s = 0; s < splits; ++s) sum += from[s * elements + element];
+  target[element] = sum;
+}
+
+template <typename T, int kDim>
+void launch_bias_kernel(const BackwardParameters& p, const BiasGradient& g, std::int64_t blocks) {
+  const auto kernel = bias_kernel<T, kDim>;
+  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
+             "attention_backward: shared memory");
+  kernel<<<static_cast<unsigned>(blocks), kThreads, kBytes, current_stream()>>>(p, g);
+  check_launch("attention_backward: bias");
+}
+
+template <typename T>
+void launch_bias_kernel(const BackwardParameters& p, const BiasGradient& g, std::int64_t blocks, int dim) {
+  if (dim == 64) return launch_bias_kernel<T, 64>(p, g, blocks);
+  if (dim == 128) return launch_bias_kernel<T, 128>(p, g, blocks);
+  launch_bias_kernel<T, 256>(p, g, blocks);
+}
+
+// Into how many sums the heads of a plane are split so that `blocks` for each fill the GPU's multiprocessors well.
+int choose_splits(std::int64_t blocks, std::int64_t planes) {
+  constexpr std::int64_t kMostSplits = 64;
+  constexpr double kWellFilled = 0.85;
+  const std::int64_t processors = device_properties().multiprocessors;
+  double best = 0;
+  int result = 1;
+  for (std::int64_t splits = 1; splits <= std::min(planes, kMostSplits) && best < kWellFilled; ++splits) {
+    const std::int64_t waves = (blocks * splits + processors - 1) / processors;
+    const double filled = static_cast<double>(blocks * splits) / static_cast<double>(waves * processors);
+    if (filled > best) {
+      best = filled;
+      result = static_cast<int>(splits);
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+void add_up_bias_gradient(const BackwardParameters& p, BiasGradient g, DType dtype, int dim) {
+  constexpr int kClusterRows = kClusterSide * kSide;
+  g.query_clusters = (g.queries + kClusterRows - 1) / kClusterRows;
+  g.key_clusters = (g.keys + kClusterRows - 1) / kClusterRows;
+  const bool packed = p.packed_blocks != nullptr;
+  const std::int64_t planes = static_cast<std::int64_t>(g.batch > 1 ? 1 : p.batch) * (g.heads > 1 ? 1 : p.heads);
+  std::int64_t blocks =
+      static_cast<std::int64_t>(g.query_clusters) * g.key_clusters * kClusterSide * kClusterSide * g.batch * g.heads;
+  if (packed) blocks *= p.sequence_count;
+  g.splits = packed ? 1 : choose_splits(blocks, planes);
+  const std::int64_t elements = static_cast<std::int64_t>(g.batch) * g.heads * p.query_length * p.key_length;
+  float* target = g.data;
+  DeviceBuffer parts;  // (splits, batch, heads, query_length, key_length)
+  if (g.splits > 1) {
+    parts = DeviceBuffer(static_cast<std::size_t>(g.splits * elements) * sizeof(float));
+    g.data = parts.as<float>();
+  }
+  if (dtype == DType::float16) {
+    launch_bias_kernel<__half>(p, g, blocks * g.splits, dim);
+  } else {
+    launch_bias_kernel<__nv_bfloat16>(p, g, blocks * g.splits, dim);
+  }
+  if (g.splits == 1) return;
+  sum_splits_kernel<<<static_cast<unsigned>((elements + 255) / 256), 256, 0, current_stream()>>>(g.data, target,
+                                                                                                 elements, g.splits);
+  check_launch("attention_backward: sum of the bias");
+}
+
+}  // namespace headway::inline v0::internal::cuda
