@@ -180,13 +180,17 @@ BackwardRules choose_rules(const AttentionProblem& problem) {
 
 // Key heads that are worked on together: few, so that their queries and the gradients of these, 8 bytes an element,
 // stay in the part of the L2 cache that is theirs; but where blocks of a head take turns they keep step, and fewer of
-// them wait less.
+// them wait less: above all where not every query sees all keys.
 int section_of(const AttentionProblem& problem, int dim, bool ordered) {
   constexpr std::int64_t kCacheBytes = std::int64_t{40} << 20;
-  constexpr std::int64_t kHeads = 4, kHeadsInTurn = 16, kWideHeadsInTurn = 8;
-  if (ordered) return dim > 128 ? kWideHeadsInTurn : kHeadsInTurn;
+  constexpr std::int64_t kHeads = 4, kHeadsInTurn = 16, kLimitedHeadsInTurn = 32;
   const std::int64_t head_bytes = problem.query_length * dim * 8 * problem.group();
-  return static_cast<int>(std::clamp<std::int64_t>(kCacheBytes / head_bytes, 1, kHeads));
+  const std::int64_t fitting = kCacheBytes / head_bytes;
+  if (!ordered) return static_cast<int>(std::clamp<std::int64_t>(fitting, 1, kHeads));
+  if (dim <= 128) return kHeadsInTurn;
+  const bool limited = problem.left.has_value() || problem.right.has_value();
+  return static_cast<int>(limited ? std::clamp(fitting, kHeadsInTurn, kLimitedHeadsInTurn)
+                                  : std::clamp(fitting, kHeads, kHeadsInTurn));
 }
 
 // ---- sequences ----

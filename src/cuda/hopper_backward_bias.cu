@@ -80,22 +80,9 @@ struct BiasWork {
     if (sequence >= 0) rest /= p.sequence_count;
     split = rest % g.splits;
     target = rest / g.splits;
-    const std::int64_t count = planes(p, g);
+    const std::int64_t count = (g.batch > 1 ? 1 : p.batch) * (g.heads > 1 ? 1 : p.heads);
     first = static_cast<int>(count * split / g.splits);
     end = static_cast<int>(count * (split + 1) / g.splits);
-  }
-  // Heads that one plane of the gradient is the sum of.
-  static __device__ int planes(const BackwardParameters& p, const BiasGradient& g) {
-    return (g.batch > 1 ? 1 : p.batch) * (g.heads > 1 ? 1 : p.heads);
-  }
-  __device__ int batch_of(const BackwardParameters& p, const BiasGradient& g, int plane) const {
-    return g.batch > 1 ? target / g.heads : plane / (g.heads > 1 ? 1 : p.heads);
-  }
-  __device__ int head_of(const BackwardParameters& p, const BiasGradient& g, int plane) const {
-    return g.heads > 1 ? target % g.heads : plane % p.heads;
-  }
-  __device__ BackwardSequence sequence_of(const BackwardParameters& p, int batch) const {
-    return sequence_at(p, sequence >= 0 ? sequence : batch);
   }
   // Whether a query of the cluster sees a key of the cluster.
   __device__ bool is_seen(const BackwardParameters& p, const BackwardSequence& its) const {
@@ -106,50 +93,94 @@ struct BiasWork {
   }
 };
 
-// ---- the copying thread ----
-struct BiasProducer {
+// Goes over a block's heads, those of one batch entry after the other.
+struct BiasCursor {
   const BackwardParameters& p;
   const BiasGradient& g;
   const BiasWork& work;
-  const std::uint32_t base;
-  int stage = 0, phase = 0;
+  int left;  // heads, this one counted
+  int batch, head, kv_head;
+  int left_of_group;  // query heads of the key head, this one counted
+  BackwardSequence its;
+  bool seen;
 
-  // 64 columns of two tensors: this block's half of the rows, which it shares, and its neighbours' halves.
-  __device__ __forceinline__ void copy(const CUtensorMap* queries, const CUtensorMap* keys, int column,
-                                       const BackwardSequence& its, int head, int kv_head, int batch) {
-    const std::uint32_t full = base + kFullAt + 8 * stage, to = base + stage * kStageBytes;
-    barrier_wait(base + kEmptyAt + 8 * stage, phase ^ 1);
-    barrier_expect(full, kStageBytes);
-    const int rank_query = work.rank_query, rank_key = work.rank_key;
-    load_columns_for(static_cast<std::uint16_t>(0b0011 << (2 * rank_query)), to + rank_key * kHalfBytes, queries, full,
-                     column, its.query_begin + work.query0 + 64 * rank_key, head, batch);
-    load_columns_for(static_cast<std::uint16_t>(0b0101 << rank_key), to + (2 + rank_query) * kHalfBytes, keys, full,
-                     column, its.key_begin + work.key0 + 64 * rank_query, kv_head, batch);
-    if (++stage == kStages) {
-      stage = 0;
-      phase ^= 1;
-    }
+  __device__ __forceinline__ BiasCursor(const BackwardParameters& parameters, const BiasGradient& gradient,
+                                        const BiasWork& its_work)
+      : p(parameters), g(gradient), work(its_work), left(work.end - work.first) {
+    const int heads = g.heads > 1 ? 1 : p.heads, group = p.heads / p.kv_heads;
+    batch = g.batch > 1 ? work.target / g.heads : work.first / heads;
+    head = g.heads > 1 ? work.target % g.heads : work.first % heads;
+    kv_head = head / group;
+    left_of_group = group - head % group;
+    enter_batch();
   }
-
-  __device__ __forceinline__ void run(int dim) {
-    const int first_batch = work.batch_of(p, g, work.first), first_head = work.head_of(p, g, work.first);
-    const BackwardSequence first = work.sequence_of(p, first_batch);
-    barrier_expect(base + kBiasFullAt, 4 * kHalfBytes);
-    for (int half = 0; half < 4; ++half) {
-      load_columns(base + kBiasAt + half * kHalfBytes, &p.bias.map, base + kBiasFullAt,
-                   first.key_begin + work.key0 + half % 2 * 64, first.query_begin + work.query0 + half / 2 * 64,
-                   p.bias.stride[1] == 0 ? 0 : first_head, p.bias.stride[0] == 0 ? 0 : first_batch);
-    }
-    const int group = p.heads / p.kv_heads;
-    for (int plane = work.first; plane < work.end; ++plane) {
-      const int batch = work.batch_of(p, g, plane), head = work.head_of(p, g, plane);
-      const BackwardSequence its = work.sequence_of(p, batch);
-      if (!work.is_seen(p, its)) continue;
-      for (int c = 0; c < dim; c += 64) copy(&p.query, &g.key, c, its, head, head / group, batch);
-      for (int c = 0; c < dim; c += 64) copy(&p.d_output, &g.value, c, its, head, head / group, batch);
+  __device__ __forceinline__ void enter_batch() {
+    its = sequence_at(p, work.sequence >= 0 ? work.sequence : batch);
+    seen = work.is_seen(p, its);
+  }
+  __device__ __forceinline__ void advance() {
+    --left;
+    if (g.heads > 1 || head + 1 == p.heads) {
+      if (g.heads == 1) {
+        head = kv_head = 0;
+        left_of_group = p.heads / p.kv_heads;
+      }
+      ++batch;
+      if (left > 0) enter_batch();
+    } else {
+      ++head;
+      if (--left_of_group == 0) {
+        ++kv_head;
+        left_of_group = p.heads / p.kv_heads;
+      }
     }
   }
 };
+
+// ---- copies: one warp for the queries' side, one for the keys' ----
+// The bias, once.
+__device__ __forceinline__ void copy_bias(const BackwardParameters& p, const BiasWork& work, const BiasCursor& at,
+                                          std::uint32_t base) {
+  barrier_expect(base + kBiasFullAt, 4 * kHalfBytes);
+  for (int half = 0; half < 4; ++half) {
+    load_columns(base + kBiasAt + half * kHalfBytes, &p.bias.map, base + kBiasFullAt,
+                 at.its.key_begin + work.key0 + half % 2 * 64, at.its.query_begin + work.query0 + half / 2 * 64,
+                 p.bias.stride[1] == 0 ? 0 : at.head, p.bias.stride[0] == 0 ? 0 : at.batch);
+  }
+}
+
+// All stages' Q and dO, or K and V: this block's half of the rows, which it shares with a neighbour.
+template <int kDim, bool kQueries>
+__device__ __forceinline__ void copy_stages(const BackwardParameters& p, const BiasGradient& g, const BiasWork& work,
+                                            std::uint32_t base) {
+  const int half = kQueries ? work.rank_key : work.rank_query;
+  const auto blocks = static_cast<std::uint16_t>(kQueries ? 0b0011 << (2 * work.rank_query) : 0b0101 << work.rank_key);
+  const int place = ((kQueries ? 0 : 2) + half) * kHalfBytes,
+            first_row = (kQueries ? work.query0 : work.key0) + 64 * half;
+  const bool elected = threadIdx.x % 32 == 0;
+  BiasCursor at(p, g, work);
+  if (kQueries && elected) copy_bias(p, work, at, base);
+  int stage = 0, phase = 0;
+  for (; at.left > 0; at.advance()) {
+    if (!at.seen) continue;
+    const int row = first_row + (kQueries ? at.its.query_begin : at.its.key_begin);
+#pragma unroll
+    for (int c = 0; c < 2 * kDim; c += 64) {
+      const CUtensorMap* map = kQueries ? (c < kDim ? &p.query : &p.d_output) : (c < kDim ? &g.key : &g.value);
+      const std::uint32_t full = base + kFullAt + 8 * stage;
+      barrier_wait(base + kEmptyAt + 8 * stage, phase ^ 1);
+      if (elected) {
+        if (kQueries) barrier_expect(full, kStageBytes);
+        load_columns_for(blocks, base + stage * kStageBytes + place, map, full, c % kDim, row,
+                         kQueries ? at.head : at.kv_head, at.batch);
+      }
+      if (++stage == kStages) {
+        stage = 0;
+        phase ^= 1;
+      }
+    }
+  }
+}
 
 // ---- a consumer warpgroup: 64 queries of the block, all its keys ----
 // A thread holds, per 8 keys j, the elements 4 j + 2 y + x of query own_query + 8 y and key 8 j + 2 (lane % 4) + x.
@@ -339,12 +370,12 @@ struct BiasConsumer {
   __device__ __forceinline__ void run() {
     barrier_wait(base + kBiasFullAt, 0);
     const bool hides = bias_hides();
-    for (int plane = work.first; plane < work.end; ++plane) {
-      const int batch = work.batch_of(p, g, plane);
-      const BackwardSequence its = work.sequence_of(p, batch);
-      if (work.is_seen(p, its)) add_head(batch, work.head_of(p, g, plane), its, hides);
+    BiasCursor at(p, g, work);
+    const BackwardSequence its = at.its;
+    for (; at.left > 0; at.advance()) {
+      if (at.seen) add_head(at.batch, at.head, at.its, hides);
     }
-    store(work.sequence_of(p, work.batch_of(p, g, work.first)));
+    store(its);
   }
 };
 
@@ -365,7 +396,11 @@ __global__ void __cluster_dims__(kClusterSide* kClusterSide, 1, 1) __launch_boun
   const BiasWork work(p, g);
   if (threadIdx.x < 128) {
     registers_less<kProducerRegisters>();
-    if (threadIdx.x == 0) BiasProducer{p, g, work, base}.run(kDim);
+    if (threadIdx.x < 32) {
+      copy_stages<kDim, true>(p, g, work, base);
+    } else if (threadIdx.x < 64) {
+      copy_stages<kDim, false>(p, g, work, base);
+    }
   } else {
     registers_more<kConsumerRegisters>();
     BiasConsumer<T, kDim>(p, g, work, base).run();

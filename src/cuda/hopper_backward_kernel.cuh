@@ -96,15 +96,14 @@ __device__ __forceinline__ void pass_turns(const BackwardParameters& p, const Ba
   }
 }
 
-// One thread of two: adds every second dQ that the consumers staged to the sums, when it is its turn; with one buffer,
-// the first thread adds all.
+// One thread of two: adds every second dQ that the consumers staged to the sums, when it is its turn.
 template <class Tiles>
 __device__ __forceinline__ void add_staged_sums(const BackwardParameters& p, const BackwardWork& work,
                                                 std::uint32_t base, int which) {
   const BackwardBarriers barriers{base + Tiles::kBarriersAt};
   TileCursor cursor(work);
   for (int i = 0; i < work.tiles; ++i, cursor.advance()) {
-    if ((Tiles::kSumBuffers == 1 ? 0 : i % 2) != which) continue;
+    if (i % 2 != which) continue;
     const int buffer = i % Tiles::kSumBuffers, phase = i / Tiles::kSumBuffers & 1;
     const std::int64_t index = tile_index(p, work, cursor.head, cursor.tile);
     const int before = blocks_before<Tiles::kKeys>(p, work, cursor.tile);

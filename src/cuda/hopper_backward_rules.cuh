@@ -194,29 +194,31 @@ struct BiasTile {
   }
 };
 
-// The same where bulk copies have brought it to shared memory: (kQueries, 64 keys), swizzled by 128 bytes.
+// The same where bulk copies have brought it to shared memory: (kQueries, 64 keys), swizzled by 128 bytes. Half the
+// queries at a time, for want of registers.
 template <typename T, int kQueries>
 struct CopiedBiasTile {
-  std::uint32_t word[kQueries / 16][4];  // [16 queries][2 * (second 8 queries) + (second 8 keys)]
+  static constexpr int kSteps = kQueries / 32;  // of 16 queries in a half
+  std::uint32_t tile;
+  std::uint32_t word[kSteps][4];  // [16 queries][2 * (second 8 queries) + (second 8 keys)]
+  std::uint32_t largest;          // of the words so far
 
   // `chunk`: of 8 keys, the first of the warp's two.
-  __device__ __forceinline__ void read(std::uint32_t tile, int chunk) {
+  __device__ __forceinline__ void read_half(int half, int chunk) {
     const int lane = lane_here(), query = lane / 16 * 8 + lane % 8;
     const std::uint32_t from = tile + query * 128 + ((chunk + lane / 8 % 2 ^ query % 8) << 4);
 #pragma unroll
-    for (int k = 0; k < kQueries / 16; ++k) ldmatrix_transposed(word[k], from + k * 2048);
-  }
-  // The biases of a thread's key, and of two neighbouring queries.
-  __device__ __forceinline__ float2 pair(int j, int y) const { return unpack_pair<T>(word[j / 2][j % 2 * 2 + y]); }
-  __device__ __forceinline__ bool hides() const {
-    std::uint32_t largest = 0;
-#pragma unroll
-    for (int k = 0; k < kQueries / 16; ++k) {
-      largest = __vimax3_u16x2(largest, word[k][0], word[k][1]);
+    for (int k = 0; k < kSteps; ++k) {
+      ldmatrix_transposed(word[k], from + (half * kSteps + k) * 2048);
+      largest = __vimax3_u16x2(k == 0 && half == 0 ? 0 : largest, word[k][0], word[k][1]);
       largest = __vimax3_u16x2(largest, word[k][2], word[k][3]);
     }
-    return may_hide<T>(largest);
   }
+  // The biases of a thread's key, and of two neighbouring queries of the half.
+  __device__ __forceinline__ float2 pair(int j, int y) const {
+    return unpack_pair<T>(word[j / 2 % kSteps][j % 2 * 2 + y]);
+  }
+  __device__ __forceinline__ bool hides() const { return may_hide<T>(largest); }
 };
 
 // A boolean mask, one byte an element.

@@ -81,13 +81,19 @@ struct BackwardScores {
     }
   }
 
-  // The same of a bias that is copied, of tile `index`.
+  // The same of a bias that is copied, of tile `index`: its first half.
   __device__ __forceinline__ void take_bias(int index) {
     if constexpr (Tiles::kBiasStages > 0) {
       const int slot = 2 * (index % Tiles::kBiasStages) + group;
       barrier_wait(barriers.bias_full(slot), index / Tiles::kBiasStages & 1);
-      bias.read(base + Tiles::kBiasAt + slot * Tiles::kBiasBytes, 2 * warp);
-      arrive(barriers.bias_empty(slot));
+      bias.tile = base + Tiles::kBiasAt + slot * Tiles::kBiasBytes;
+      bias.read_half(0, 2 * warp);
+    }
+  }
+
+  __device__ __forceinline__ void release_bias() const {
+    if constexpr (Tiles::kBiasStages > 0) {
+      arrive(barriers.bias_empty(static_cast<int>(bias.tile - base - Tiles::kBiasAt) / Tiles::kBiasBytes));
     }
   }
 
@@ -103,6 +109,9 @@ struct BackwardScores {
       if constexpr (Tiles::kAdds) {
         // A large log-sum-exp has no digits for its rest.
         const float2 rest = *reinterpret_cast<const float2*>(reference + 2 * kRows + 8 * j);
+        if constexpr (Tiles::kBiasStages > 0) {
+          if (j == kElements / 8) bias.read_half(1, 2 * warp);
+        }
         add_and_raise(j, r, rest);
       } else {
 #pragma unroll
@@ -116,6 +125,7 @@ struct BackwardScores {
     if constexpr (Tiles::kBias) {
       hides = bias.hides();
       if (hides) hide_by_bias();
+      release_bias();
     }
     masked = work.key0 + kKeys > work.seen_end;
     if constexpr (Tiles::kLimited) {
@@ -156,6 +166,9 @@ struct BackwardScores {
   __device__ __forceinline__ void hide_by_bias() {
 #pragma unroll
     for (int e = 0; e < kElements; e += 2) {
+      if constexpr (Tiles::kBiasStages > 0) {
+        if (e % (kElements / 2) == 0) bias.read_half(2 * e / kElements, 2 * warp);
+      }
       const float2 added = bias.pair(e / 4, e / 2 % 2);
       if (added.x <= kBackwardHides) s[e] = 0.f;
       if (added.y <= kBackwardHides) s[e + 1] = 0.f;

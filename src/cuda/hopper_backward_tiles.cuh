@@ -25,11 +25,7 @@ struct BackwardTiles {
   static constexpr bool kAdds = kBias || kAll;  // adds to the scores, and may want the gradient of what it adds
   // Buffers for dQ on its way to its sums, so that a block goes on while it waits for its turn. Without turns, and
   // where registers are short, dQ goes from registers.
-  static constexpr int kSumBuffers = !kOrdered || kDim == 256 ? 0
-                                     : kDim == 64             ? (kBias ? 3 : 4)
-                                     : kAll                   ? 0
-                                     : kBias                  ? 1
-                                                              : 2;
+  static constexpr int kSumBuffers = !kOrdered || kDim == 256 ? 0 : kDim == 64 ? (kBias ? 3 : 4) : kAdds ? 0 : 2;
   // The two warpgroups issue their products by turns, so that one adds to dQ while the other's products run.
   static constexpr bool kPingPong = kDim == 128 && kSumBuffers == 0;
   // K and V are read into registers once; else every product reads them from shared memory.
