@@ -297,8 +297,8 @@ BackwardPasses make_passes(const AttentionProblem& problem, const AttentionBackw
 }
 
 // The temporary memory of one call: dQ in float32, twice the size of Q with its columns rounded up to 64, 128 or 256; 8
-// or 12 bytes a row; a turn for each tile of rows; for the gradient of a bias that heads or batch entries share, planes
-// of kPlaneBytes, or of one key head where they are larger.
+// or 12 bytes a row; a turn for each tile of rows; under BackwardRules::all, for the gradient of a bias that heads or
+// batch entries share, planes of kPlaneBytes, or of one key head where they are larger.
 struct BackwardMemory {
   DeviceBuffer sequences;       // (sequences), where they differ
   DeviceBuffer tile_sequences;  // (row_tiles), of a packed batch

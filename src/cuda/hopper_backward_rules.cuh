@@ -12,7 +12,8 @@
 
 namespace headway::inline v0::internal::cuda {
 
-// What a kernel can do: `bias` and `mask` alone read pairs of neighbouring keys, `all` anything, element by element.
+// What a kernel can do: `bias` and `mask` alone read pairs of neighbouring keys, or have the bias copied where dims are
+// up to 128; `all` anything, element by element.
 enum class BackwardRules { plain, limited, dropout, bias, mask, all };
 
 constexpr float kBackwardLog2E = 1.4426950408889634f;
@@ -166,7 +167,7 @@ struct PairReader {
 // are the largest, growing with the magnitude.
 template <typename T>
 __device__ __forceinline__ bool may_hide(std::uint32_t largest) {
-  constexpr std::uint32_t kLowest = std::is_same_v<T, __half> ? 0xFC00 : 0xF149;  // not below kBackwardHides
+  constexpr std::uint32_t kLowest = std::is_same_v<T, __half> ? 0xFC00 : 0xF149;  // of a bias not below kBackwardHides
   return warps_condition(largest >= kLowest << 16 || (largest & 0xFFFF) >= kLowest);
 }
 

@@ -22,7 +22,7 @@ struct BackwardTiles {
   static constexpr bool kAll = kRules == BackwardRules::all;
   static constexpr bool kDropout = kRules == BackwardRules::dropout || kAll;
   static constexpr bool kHides = kBias || kMask || kAll;  // hides single elements
-  static constexpr bool kAdds = kBias || kAll;  // adds to the scores, and may want the gradient of what it adds
+  static constexpr bool kAdds = kBias || kAll;            // adds to the scores
   // Buffers for dQ on its way to its sums, so that a block goes on while it waits for its turn. Without turns, and
   // where registers are short, dQ goes from registers.
   static constexpr int kSumBuffers = !kOrdered || kDim == 256 ? 0 : kDim == 64 ? (kBias ? 3 : 4) : kAdds ? 0 : 2;

@@ -48,8 +48,8 @@ struct BackwardBias {
   CUtensorMap map;
 };
 
-// Where the gradient of the scores goes: planes (query_length, key_length), one for each query head from `first` on,
-// heads of all batch entries counted; null: nowhere.
+// Where the gradient of the scores goes under BackwardRules::all: planes (query_length, key_length), one for each query
+// head from `first` on, heads of all batch entries counted; null: nowhere.
 struct BackwardPlanes {
   float* data;
   int first;
