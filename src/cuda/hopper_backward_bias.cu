@@ -1,6 +1,6 @@
 // The gradient of a bias that is added to the scores of several heads: dS summed over them in registers. A block has
 // 128 queries and 128 keys of one plane of the gradient, computes their S and dP for one head after the other, and
-// writes the sum. Four neighbours in a cluster share what they copy.
+// writes the sum.
 #include <algorithm>
 #include <cstdint>
 
@@ -14,8 +14,6 @@ namespace headway::inline v0::internal::cuda {
 namespace {
 
 constexpr int kSide = 128;            // queries and keys of a block
-constexpr int kClusterSide = 2;       // blocks of a cluster along the queries, and along the keys
-constexpr int kPeers = 3;             // blocks that read what a block copies: itself, and one along each side
 constexpr int kHalfBytes = 64 * 128;  // one copy: 64 rows, 64 columns
 
 // The shared memory. A stage holds 64 columns of Q and K, or of dO and V: (kSide, 64) each, rows of 128 bytes,
@@ -28,54 +26,20 @@ constexpr int kBiasFullAt = kEmptyAt + 8 * kStages;
 constexpr int kBytes = kBiasFullAt + 8 + 1024;  // the base is rounded up to 1024
 constexpr int kThreads = 384, kProducerRegisters = 40, kConsumerRegisters = 232, kConsumerWarps = 8;
 
-// ---- clusters ----
-__device__ __forceinline__ int cluster_rank() {
-  int rank;
-  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  return rank;
-}
-
-__device__ __forceinline__ void cluster_sync() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-
-// Arrives at the barrier with this address in another block of the cluster, or in this one.
-__device__ __forceinline__ void arrive_at(std::uint32_t barrier, int rank) {
-  asm volatile(
-      "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n}" ::"r"(barrier),
-      "r"(rank)
-      : "memory");
-}
-
-// load_columns into all blocks of the cluster that `blocks` has a bit for, each at the same address and barrier.
-__device__ __forceinline__ void load_columns_for(std::uint16_t blocks, std::uint32_t to, const CUtensorMap* map,
-                                                 std::uint32_t barrier, int column, int row, int head, int batch) {
-  asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
-      "[%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(to),
-      "l"(map), "r"(barrier), "r"(column), "r"(row), "r"(head), "r"(batch), "h"(blocks)
-      : "memory");
-}
-
 // ---- work ----
 // A block's place, and the heads that it sums up.
 struct BiasWork {
-  int rank_query, rank_key;  // in the cluster
   int split, target;
   int sequence;      // of a packed batch, else -1
   int query0, key0;  // of the block, in the sequence
   int first, end;    // of the target's heads, all batch entries counted
 
   __device__ BiasWork(const BackwardParameters& p, const BiasGradient& g) {
-    const int rank = cluster_rank();
-    rank_query = rank / kClusterSide;
-    rank_key = rank % kClusterSide;
-    int rest = blockIdx.x / (kClusterSide * kClusterSide);
-    key0 = (rest % g.key_clusters * kClusterSide + rank_key) * kSide;
-    rest /= g.key_clusters;
-    query0 = (rest % g.query_clusters * kClusterSide + rank_query) * kSide;
-    rest /= g.query_clusters;
+    int rest = static_cast<int>(blockIdx.x);
+    key0 = rest % g.key_tiles * kSide;
+    rest /= g.key_tiles;
+    query0 = rest % g.query_tiles * kSide;
+    rest /= g.query_tiles;
     sequence = p.packed_blocks == nullptr ? -1 : rest % p.sequence_count;
     if (sequence >= 0) rest /= p.sequence_count;
     split = rest % g.splits;
@@ -84,12 +48,11 @@ struct BiasWork {
     first = static_cast<int>(count * split / g.splits);
     end = static_cast<int>(count * (split + 1) / g.splits);
   }
-  // Whether a query of the cluster sees a key of the cluster.
+  // Whether a query of the block sees a key of the block.
   __device__ bool is_seen(const BackwardParameters& p, const BackwardSequence& its) const {
-    const int query = query0 - rank_query * kSide, key = key0 - rank_key * kSide, side = kClusterSide * kSide;
-    const int last_query = min(query + side, its.query_length) - 1;
-    return query < its.query_length && key < its.key_count && key <= last_query + its.query_offset + p.right &&
-           key + side - 1 >= query + its.query_offset - p.left;
+    const int last_query = min(query0 + kSide, its.query_length) - 1;
+    return query0 < its.query_length && key0 < its.key_count && key0 <= last_query + its.query_offset + p.right &&
+           key0 + kSide - 1 >= query0 + its.query_offset - p.left;
   }
 };
 
@@ -149,21 +112,18 @@ __device__ __forceinline__ void copy_bias(const BackwardParameters& p, const Bia
   }
 }
 
-// All stages' Q and dO, or K and V: this block's half of the rows, which it shares with a neighbour.
+// All stages' Q and dO, or K and V.
 template <int kDim, bool kQueries>
 __device__ __forceinline__ void copy_stages(const BackwardParameters& p, const BiasGradient& g, const BiasWork& work,
                                             std::uint32_t base) {
-  const int half = kQueries ? work.rank_key : work.rank_query;
-  const auto blocks = static_cast<std::uint16_t>(kQueries ? 0b0011 << (2 * work.rank_query) : 0b0101 << work.rank_key);
-  const int place = ((kQueries ? 0 : 2) + half) * kHalfBytes,
-            first_row = (kQueries ? work.query0 : work.key0) + 64 * half;
   const bool elected = threadIdx.x % 32 == 0;
   BiasCursor at(p, g, work);
   if (kQueries && elected) copy_bias(p, work, at, base);
   int stage = 0, phase = 0;
   for (; at.left > 0; at.advance()) {
     if (!at.seen) continue;
-    const int row = first_row + (kQueries ? at.its.query_begin : at.its.key_begin);
+    const int row = kQueries ? at.its.query_begin + work.query0 : at.its.key_begin + work.key0;
+    const int head = kQueries ? at.head : at.kv_head;
 #pragma unroll
     for (int c = 0; c < 2 * kDim; c += 64) {
       const CUtensorMap* map = kQueries ? (c < kDim ? &p.query : &p.d_output) : (c < kDim ? &g.key : &g.value);
@@ -171,8 +131,10 @@ __device__ __forceinline__ void copy_stages(const BackwardParameters& p, const B
       barrier_wait(base + kEmptyAt + 8 * stage, phase ^ 1);
       if (elected) {
         if (kQueries) barrier_expect(full, kStageBytes);
-        load_columns_for(blocks, base + stage * kStageBytes + place, map, full, c % kDim, row,
-                         kQueries ? at.head : at.kv_head, at.batch);
+        for (int half = 0; half < 2; ++half) {
+          const std::uint32_t to = base + stage * kStageBytes + (kQueries ? half : 2 + half) * kHalfBytes;
+          load_columns(to, map, full, c % kDim, row + 64 * half, head, at.batch);
+        }
       }
       if (++stage == kStages) {
         stage = 0;
@@ -241,13 +203,12 @@ struct BiasConsumer {
     }
     wgmma_commit();
   }
-  // The oldest kChunks stages are not needed any more: tells all blocks that copy into them, this one, the neighbour
-  // along the keys and the one along the queries.
+  // The oldest kChunks stages are not needed any more.
   __device__ __forceinline__ void release_product() {
     __syncwarp();
 #pragma unroll
     for (int c = 0; c < kChunks; ++c) {
-      if (lane < kPeers) arrive_at(base + kEmptyAt + 8 * released, (work.rank_query * 2 + work.rank_key) ^ lane);
+      if (lane == 0) barrier_arrive(base + kEmptyAt + 8 * released);
       released = stage_after(released);
     }
   }
@@ -306,9 +267,8 @@ struct BiasConsumer {
       for (int i = 0; i < 8; ++i) {
         const int y = i / 2 % 2 * 8, x = step * 16 + i / 4 * 8 + i % 2;
         const float2 added = unpack_pair<T>(word[i / 2]);
-        const bool seen = own_key + x < its.key_count && static_cast<unsigned>(distance + x - y) <= reach &&
-                          (i % 2 ? added.y : added.x) > kBackwardHides;
-        if (!seen) s[8 * step + i] = 0.f;
+        const bool seen = own_key + x < its.key_count && static_cast<unsigned>(distance + x - y) <= reach;
+        if (!seen || (i % 2 ? added.y : added.x) <= kBackwardHides) s[8 * step + i] = 0.f;
       }
     }
   }
@@ -362,8 +322,8 @@ struct BiasConsumer {
 #pragma unroll
     for (int i = 0; i < kElements; ++i) {
       const int y = i / 2 % 2 * 8, x = i / 4 * 8 + i % 2;
-      if (own_query + y < its.query_length && x < keys_left)
-        to[static_cast<std::int64_t>(y) * p.key_length + x] = sum[i];
+      if (own_query + y >= its.query_length || x >= keys_left) continue;
+      to[static_cast<std::int64_t>(y) * p.key_length + x] = sum[i];
     }
   }
 
@@ -380,19 +340,19 @@ struct BiasConsumer {
 };
 
 template <typename T, int kDim>
-__global__ void __cluster_dims__(kClusterSide* kClusterSide, 1, 1) __launch_bounds__(kThreads, 1)
+__global__ void __launch_bounds__(kThreads, 1)
     bias_kernel(const __grid_constant__ BackwardParameters p, const __grid_constant__ BiasGradient g) {
   extern __shared__ char raw[];
   const std::uint32_t base = (shared_address(raw) + 1023) / 1024 * 1024;
   if (threadIdx.x == 0) {
     for (int s = 0; s < kStages; ++s) {
       barrier_init(base + kFullAt + 8 * s, 1);
-      barrier_init(base + kEmptyAt + 8 * s, kPeers * kConsumerWarps);
+      barrier_init(base + kEmptyAt + 8 * s, kConsumerWarps);
     }
     barrier_init(base + kBiasFullAt, 1);
     barrier_init_fence();
   }
-  cluster_sync();
+  __syncthreads();
   const BiasWork work(p, g);
   if (threadIdx.x < 128) {
     registers_less<kProducerRegisters>();
@@ -405,8 +365,6 @@ __global__ void __cluster_dims__(kClusterSide* kClusterSide, 1, 1) __launch_boun
     registers_more<kConsumerRegisters>();
     BiasConsumer<T, kDim>(p, g, work, base).run();
   }
-  __syncwarp();
-  cluster_sync();  // the neighbours copy into this block's memory and arrive at its barriers
 }
 
 // target = the sum of the splits, (splits, elements). Thread: one element.
@@ -457,13 +415,11 @@ int choose_splits(std::int64_t blocks, std::int64_t planes) {
 }  // namespace
 
 void add_up_bias_gradient(const BackwardParameters& p, BiasGradient g, DType dtype, int dim) {
-  constexpr int kClusterRows = kClusterSide * kSide;
-  g.query_clusters = (g.queries + kClusterRows - 1) / kClusterRows;
-  g.key_clusters = (g.keys + kClusterRows - 1) / kClusterRows;
+  g.query_tiles = (g.queries + kSide - 1) / kSide;
+  g.key_tiles = (g.keys + kSide - 1) / kSide;
   const bool packed = p.packed_blocks != nullptr;
   const std::int64_t planes = static_cast<std::int64_t>(g.batch > 1 ? 1 : p.batch) * (g.heads > 1 ? 1 : p.heads);
-  std::int64_t blocks =
-      static_cast<std::int64_t>(g.query_clusters) * g.key_clusters * kClusterSide * kClusterSide * g.batch * g.heads;
+  std::int64_t blocks = static_cast<std::int64_t>(g.query_tiles) * g.key_tiles * g.batch * g.heads;
   if (packed) blocks *= p.sequence_count;
   g.splits = packed ? 1 : choose_splits(blocks, planes);
   const std::int64_t elements = static_cast<std::int64_t>(g.batch) * g.heads * p.query_length * p.key_length;

@@ -9,12 +9,12 @@
 namespace headway::inline v0::internal::cuda {
 
 struct BiasGradient {
-  CUtensorMap key, value;            // copies of 64 rows and 64 columns
-  float* data = nullptr;             // (batch, heads, query_length, key_length)
-  int batch = 1, heads = 1;          // 1 where the bias is broadcast
-  int queries = 0, keys = 0;         // of the longest sequence
-  int query_clusters, key_clusters;  // chosen by the launch, as are the splits
-  int splits;                        // parts of the heads that are summed up on their own
+  CUtensorMap key, value;              // copies of 64 rows and 64 columns
+  float* data = nullptr;               // (batch, heads, query_length, key_length)
+  int batch = 1, heads = 1;            // 1 where the bias is broadcast
+  int queries = 0, keys = 0;           // of the longest sequence
+  int query_tiles = 0, key_tiles = 0;  // chosen by the launch, as are the splits
+  int splits = 1;                      // parts of the heads that are summed up on their own
 };
 
 // gradient.data = dS, summed over the heads and batch entries that share a plane of the bias, in a fixed order. p: of
