@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cuda/hopper_attention_backward.h"
+#include "cuda/hopper_backward_bias.h"
 #include "cuda/hopper_backward_kernel.cuh"
 #include "cuda/hopper_backward_passes.h"
 #include "cuda/hopper_maps.h"
@@ -66,8 +67,10 @@ bool takes(const AttentionProblem& problem, const AttentionBackwardInputs& input
 CUtensorMap make_map(const Tensor& tensor, int rows) {
   const auto size = [&](int i) { return static_cast<cuuint64_t>(tensor.size(i)); };
   const cuuint64_t sizes[4] = {size(3), size(2), size(1), size(0)};
-  const cuuint64_t strides[3] = {tensor_map_stride(tensor, 2), tensor_map_stride(tensor, 1),
-                                 tensor_map_stride(tensor, 0)};
+  const auto stride = [&](int i) {  // in bytes; a dimension of one has none, and any valid number will do
+    return static_cast<cuuint64_t>(tensor.size(i) == 1 ? (tensor.size(3) + 7) / 8 * 8 : tensor.stride(i)) * 2;
+  };
+  const cuuint64_t strides[3] = {stride(2), stride(1), stride(0)};
   const cuuint32_t box[4] = {64, static_cast<cuuint32_t>(rows), 1, 1}, ones[4] = {1, 1, 1, 1};
   const auto type =
       tensor.dtype() == DType::float16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
@@ -97,12 +100,37 @@ BackwardMask make_mask(const AttentionProblem& problem) {
   return mask;
 }
 
-BackwardBias make_bias(const AttentionProblem& problem) {
+// Whether bulk copies reach a bias (batch, heads, query_length, key_length); broadcast dimensions have the stride 0.
+bool copies_reach(const Tensor& bias) {
+  for (int i = 0; i < 3; ++i) {
+    const std::int64_t stride = bias.stride(i);
+    if (bias.size(i) > 1 && (stride < 0 || stride % 8 != 0 || stride >= std::int64_t{1} << 38)) return false;
+  }
+  return bias.stride(3) == 1 && reinterpret_cast<std::uintptr_t>(bias.raw_data()) % 16 == 0;
+}
+
+// A bias without the batch entries and heads that are broadcast.
+Tensor distinct_planes(const Tensor& bias) {
+  return bias.slice(0, 0, bias.stride(0) == 0 ? 1 : bias.size(0)).slice(1, 0, bias.stride(1) == 0 ? 1 : bias.size(1));
+}
+
+// The same bias where bulk copies reach it: its rows are a multiple of 16 bytes apart.
+Tensor reachable_bias(const Tensor& bias) {
+  if (copies_reach(bias)) return bias;
+  const Tensor once = distinct_planes(bias);
+  const std::int64_t keys = bias.size(3), row = (keys + 7) / 8 * 8;
+  Tensor copy = Tensor::empty({once.size(0), once.size(1), once.size(2), row}, bias.dtype(), bias.device());
+  copy = copy.slice(3, 0, keys);
+  copy.copy_from(once);
+  return copy.expand(bias.shape());
+}
+
+BackwardBias make_bias(const Tensor& tensor) {
   BackwardBias bias = {};
-  if (!problem.bias.defined()) return bias;
-  bias.data = problem.bias.raw_data();
-  for (int i = 0; i < 4; ++i) bias.stride[i] = problem.bias.stride(i);
-  bias.dtype = problem.bias.dtype();
+  if (!tensor.defined()) return bias;
+  bias.data = tensor.raw_data();
+  for (int i = 0; i < 4; ++i) bias.stride[i] = tensor.stride(i);
+  bias.dtype = tensor.dtype();
   return bias;
 }
 
@@ -111,6 +139,12 @@ int reach_of(const std::optional<std::int64_t>& reach) {
 }
 
 // ---- how the kernels are chosen ----
+// The columns of the kernel: head_dim and value_dim rounded up.
+int kernel_dim(const AttentionProblem& problem) {
+  const std::int64_t columns = std::max(problem.head_dim, problem.value_dim);
+  return columns <= 64 ? 64 : columns <= 128 ? 128 : 256;
+}
+
 // Whether pairs of neighbouring keys of a mask or bias are aligned loads.
 bool has_pairs(const Tensor& plane, const AttentionProblem& problem) {
   const auto is_even = [](std::int64_t value) { return value % 2 == 0; };
@@ -135,7 +169,8 @@ BackwardRules choose_rules(const AttentionProblem& problem) {
   if (other || bias + mask + drops > 1) return BackwardRules::all;
   if (drops) return BackwardRules::dropout;
   if (bias) {
-    const bool is_quick = problem.bias.dtype() == problem.query.dtype() && has_pairs(problem.bias, problem);
+    const bool is_quick = problem.bias.dtype() == problem.query.dtype() &&
+                          (kernel_dim(problem) <= 128 || has_pairs(problem.bias, problem));
     return is_quick ? BackwardRules::bias : BackwardRules::all;
   }
   if (mask) return has_pairs(problem.mask, problem) ? BackwardRules::mask : BackwardRules::all;
@@ -145,13 +180,17 @@ BackwardRules choose_rules(const AttentionProblem& problem) {
 
 // Key heads that are worked on together: few, so that their queries and the gradients of these, 8 bytes an element,
 // stay in the part of the L2 cache that is theirs; but where blocks of a head take turns they keep step, and fewer of
-// them wait less.
+// them wait less: above all where not every query sees all keys.
 int section_of(const AttentionProblem& problem, int dim, bool ordered) {
   constexpr std::int64_t kCacheBytes = std::int64_t{40} << 20;
-  constexpr std::int64_t kHeads = 4, kHeadsInTurn = 16, kWideHeadsInTurn = 8;
-  if (ordered) return dim > 128 ? kWideHeadsInTurn : kHeadsInTurn;
+  constexpr std::int64_t kHeads = 4, kHeadsInTurn = 16, kLimitedHeadsInTurn = 32;
   const std::int64_t head_bytes = problem.query_length * dim * 8 * problem.group();
-  return static_cast<int>(std::clamp<std::int64_t>(kCacheBytes / head_bytes, 1, kHeads));
+  const std::int64_t fitting = kCacheBytes / head_bytes;
+  if (!ordered) return static_cast<int>(std::clamp<std::int64_t>(fitting, 1, kHeads));
+  if (dim <= 128) return kHeadsInTurn;
+  const bool limited = problem.left.has_value() || problem.right.has_value();
+  return static_cast<int>(limited ? std::clamp(fitting, kHeadsInTurn, kLimitedHeadsInTurn)
+                                  : std::clamp(fitting, kHeads, kHeadsInTurn));
 }
 
 // ---- sequences ----
@@ -231,7 +270,7 @@ BackwardParameters make_parameters(const AttentionProblem& problem, const Attent
   p.scale_log2 = static_cast<float>(problem.scale * 1.4426950408889634);
   p.softcap = static_cast<float>(problem.softcap);
   p.mask = make_mask(problem);
-  p.bias = make_bias(problem);
+  p.bias = make_bias(problem.bias);
   p.dropout = {problem.dropout.threshold, static_cast<float>(problem.dropout.scale), problem.dropout.seed};
   return p;
 }
@@ -258,8 +297,8 @@ BackwardPasses make_passes(const AttentionProblem& problem, const AttentionBackw
 }
 
 // The temporary memory of one call: dQ in float32, twice the size of Q with its columns rounded up to 64, 128 or 256; 8
-// or 12 bytes a row; a turn for each tile of rows; for the gradient of a bias that heads or batch entries share, planes
-// of kPlaneBytes, or of one key head where they are larger.
+// or 12 bytes a row; a turn for each tile of rows; under BackwardRules::all, for the gradient of a bias that heads or
+// batch entries share, planes of kPlaneBytes, or of one key head where they are larger.
 struct BackwardMemory {
   DeviceBuffer sequences;       // (sequences), where they differ
   DeviceBuffer tile_sequences;  // (row_tiles), of a packed batch
@@ -343,25 +382,39 @@ void launch(const BackwardParameters& p, DType dtype, int dim, BackwardVariant v
 
 // The key heads of one launch: all of them, but as many as their planes of the bias's gradient allow where these are
 // summed up.
-int heads_of_launch(const AttentionProblem& problem, const AttentionGradients& gradients) {
+int heads_of_launch(const AttentionProblem& problem, const Tensor& d_bias) {
   const std::int64_t heads = problem.batch * problem.kv_heads;
-  const bool shared =
-      gradients.bias.defined() && gradients.bias.size(0) * gradients.bias.size(1) < problem.batch * problem.heads;
+  const bool shared = d_bias.defined() && d_bias.size(0) * d_bias.size(1) < problem.batch * problem.heads;
   if (!shared) return static_cast<int>(heads);
   const std::int64_t head_bytes = problem.group() * problem.query_length * problem.key_length * 4;
   return static_cast<int>(std::clamp<std::int64_t>(kPlaneBytes / head_bytes, 1, heads));
 }
 
+BiasGradient make_bias_gradient(const AttentionProblem& problem, const Tensor& d_bias) {
+  constexpr int kCopiedRows = 64;
+  BiasGradient gradient;
+  gradient.key = make_map(problem.key, kCopiedRows);
+  gradient.value = make_map(problem.value, kCopiedRows);
+  gradient.data = reinterpret_cast<float*>(d_bias.raw_data());
+  gradient.batch = static_cast<int>(d_bias.size(0));
+  gradient.heads = static_cast<int>(d_bias.size(1));
+  for (const Sequence& s : problem.sequences) {
+    gradient.queries = std::max(gradient.queries, static_cast<int>(s.query_length));
+    gradient.keys = std::max(gradient.keys, static_cast<int>(s.key_length));
+  }
+  return gradient;
+}
+
 // All key heads, `per_launch` at a time. partial: some tiles of scores are skipped
-void launch_heads(const AttentionGradients& gradients, int per_launch, bool partial, BackwardVariant variant,
-                  BackwardParameters p, const BackwardPasses& passes, BackwardMemory& memory) {
+void launch_heads(const Tensor& d_bias, int per_launch, bool partial, BackwardVariant variant, BackwardParameters p,
+                  const BackwardPasses& passes, BackwardMemory& memory) {
   const int heads = p.head_count, group = p.heads / p.kv_heads, section = p.section;
   const std::size_t plane_bytes = static_cast<std::size_t>(p.query_length) * p.key_length * sizeof(float);
   BiasSums sums;
   bool shared = false;
-  if (gradients.bias.defined()) {
-    sums = {reinterpret_cast<float*>(gradients.bias.raw_data()), static_cast<int>(gradients.bias.size(0)),
-            static_cast<int>(gradients.bias.size(1))};
+  if (d_bias.defined()) {
+    sums = {reinterpret_cast<float*>(d_bias.raw_data()), static_cast<int>(d_bias.size(0)),
+            static_cast<int>(d_bias.size(1))};
     shared = sums.batch * sums.heads < p.batch * p.heads;
     if (shared) memory.planes = DeviceBuffer(static_cast<std::size_t>(per_launch) * group * plane_bytes);
     p.d_bias.data = shared ? memory.planes.as<float>() : sums.target;
@@ -385,11 +438,16 @@ void launch_heads(const AttentionGradients& gradients, int per_launch, bool part
 bool hopper_attention_backward(const AttentionProblem& problem, const AttentionBackwardInputs& inputs,
                                AttentionGradients& gradients) {
   if (!takes(problem, inputs, gradients)) return false;
-  const std::int64_t columns = std::max(problem.head_dim, problem.value_dim);
-  const int dim = columns <= 64 ? 64 : columns <= 128 ? 128 : 256;
-  BackwardParameters p = make_parameters(problem, inputs, gradients, dim);
-  BackwardPasses passes = make_passes(problem, inputs, gradients, dim);
+  const int dim = kernel_dim(problem);
   const BackwardVariant variant = {.rules = choose_rules(problem), .ordered = problem.deterministic};
+  BackwardParameters p = make_parameters(problem, inputs, gradients, dim);
+  Tensor bias;
+  if (variant.rules == BackwardRules::bias) {
+    bias = reachable_bias(problem.bias);
+    p.bias = make_bias(bias);
+    p.bias.map = make_map(distinct_planes(bias), kBackwardRows);
+  }
+  BackwardPasses passes = make_passes(problem, inputs, gradients, dim);
   const std::vector<BackwardSequence> sequences = make_sequences(problem);
   const bool partial = problem.packed || p.left != kBackwardFar || p.right != kBackwardFar ||
                        std::any_of(sequences.begin(), sequences.end(),
@@ -398,7 +456,10 @@ bool hopper_attention_backward(const AttentionProblem& problem, const AttentionB
   BackwardMemory memory;
   upload_sequences(problem, sequences, backward_keys(dim), p, passes, memory);
   p.section = problem.packed ? p.head_count : section_of(problem, dim, variant.ordered);
-  const int per_launch = heads_of_launch(problem, gradients);
+  // Where it is added to the scores alone, the bias's gradient has a kernel of its own.
+  const bool sums_bias = variant.rules == BackwardRules::bias && gradients.bias.defined();
+  const Tensor d_bias = sums_bias ? Tensor() : gradients.bias;
+  const int per_launch = heads_of_launch(problem, d_bias);
   const bool has_rest = variant.rules == BackwardRules::bias || variant.rules == BackwardRules::all;
   allocate_sums((p.head_count + per_launch - 1) / per_launch, has_rest, p, passes, memory);
 
@@ -409,7 +470,8 @@ bool hopper_attention_backward(const AttentionProblem& problem, const AttentionB
     passes.sinks_dtype = gradients.sinks.dtype();
     sum_sink_gradients(p, passes);
   }
-  launch_heads(gradients, per_launch, partial, variant, p, passes, memory);
+  if (sums_bias) add_up_bias_gradient(p, make_bias_gradient(problem, gradients.bias), passes.dtype, dim);
+  launch_heads(d_bias, per_launch, partial, variant, p, passes, memory);
   finish_query_gradient(p, passes);
   if (passes.hides) repair_gradients(p, passes);
   return true;

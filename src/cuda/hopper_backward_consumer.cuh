@@ -156,6 +156,7 @@ struct BackwardConsumer : BackwardScores<Tiles, Tiles::kRows> {
     barrier_wait(barriers.d_output_full(next), next_phase);
     wgmma_fence();
     issue_dp(next);
+    this->take_bias(i + 1);
     wgmma_wait<1>();
     this->probabilities(next);
     wgmma_wait<0>();
@@ -218,6 +219,7 @@ struct BackwardConsumer : BackwardScores<Tiles, Tiles::kRows> {
     barrier_wait(barriers.d_output_full(0), 0);
     issue_dp(0);
     this->look_ahead();
+    this->take_bias(0);
     wgmma_wait<1>();
     this->probabilities(0);
     wgmma_wait<0>();

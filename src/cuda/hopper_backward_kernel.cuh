@@ -46,6 +46,26 @@ __device__ __forceinline__ void copy_backward_tiles(const BackwardParameters& p,
   }
 }
 
+// One thread: copies the bias tile by tile, for each warpgroup its keys.
+template <class Tiles>
+__device__ __forceinline__ void copy_bias_tiles(const BackwardParameters& p, const BackwardWork& work,
+                                                std::uint32_t base) {
+  const BackwardBarriers barriers{base + Tiles::kBarriersAt};
+  const int batch = p.bias.stride[0] == 0 ? 0 : work.batch;
+  TileCursor cursor(work);
+  for (int i = 0; i < work.tiles; ++i, cursor.advance()) {
+    const int stage = i % Tiles::kBiasStages, phase = i / Tiles::kBiasStages & 1;
+    const int row = work.query_begin + cursor.tile * Tiles::kRows, head = p.bias.stride[1] == 0 ? 0 : cursor.head;
+    for (int group = 0; group < 2; ++group) {
+      const int slot = 2 * stage + group;
+      barrier_wait(barriers.bias_empty(slot), phase ^ 1);
+      barrier_expect(barriers.bias_full(slot), Tiles::kBiasBytes);
+      load_columns(base + Tiles::kBiasAt + slot * Tiles::kBiasBytes, &p.bias.map, barriers.bias_full(slot),
+                   work.key_begin + work.key0 + group * 64, row, head, batch);
+    }
+  }
+}
+
 // One thread: waits until the blocks of earlier keys have added to a tile, and opens the turn.
 template <class Tiles>
 __device__ __forceinline__ void wait_for_turns(const BackwardParameters& p, const BackwardWork& work,
@@ -124,6 +144,9 @@ __global__ void __launch_bounds__(Tiles::kThreads, 1) backward_kernel(const __gr
   if (threadIdx.x < 128) {
     registers_less<Tiles::kProducerRegisters>();
     if (threadIdx.x == 0) copy_backward_tiles<Tiles>(p, work, base);
+    if constexpr (Tiles::kBiasStages > 0) {
+      if (threadIdx.x == 96) copy_bias_tiles<Tiles>(p, work, base);
+    }
     if constexpr (Tiles::kSumBuffers > 0) {
       if (threadIdx.x == 32 || threadIdx.x == 64) add_staged_sums<Tiles>(p, work, base, threadIdx.x / 32 - 1);
     } else if constexpr (Tiles::kOrdered) {

@@ -12,7 +12,8 @@
 
 namespace headway::inline v0::internal::cuda {
 
-// What a kernel can do: `bias` and `mask` alone read pairs of neighbouring keys, `all` anything, element by element.
+// What a kernel can do: `bias` and `mask` alone read pairs of neighbouring keys, or have the bias copied where dims are
+// up to 128; `all` anything, element by element.
 enum class BackwardRules { plain, limited, dropout, bias, mask, all };
 
 constexpr float kBackwardLog2E = 1.4426950408889634f;
@@ -84,11 +85,34 @@ __device__ inline float dropout_factor(const BackwardDropout& dropout, int seque
 }
 
 // ---- a warp's 16 keys and kQueries queries at once ----
+// Four 8 x 8 matrices from shared memory; lane l gives the address of row l % 8 of matrix l / 8.
+__device__ __forceinline__ void ldmatrix(std::uint32_t (&to)[4], std::uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(address)
+               : "memory");
+}
+
+// The same, each matrix transposed.
+__device__ __forceinline__ void ldmatrix_transposed(std::uint32_t (&to)[4], std::uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(address)
+               : "memory");
+}
+
 // An 8 x 8 matrix of 16-bit elements, transposed: lane l holds the pair (row l / 4, columns 2 (l % 4) + {0, 1}).
 __device__ __forceinline__ std::uint32_t transpose_matrix(std::uint32_t pair) {
   std::uint32_t result;
   asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(result) : "r"(pair));
   return result;
+}
+
+// The thread's lane, read where it is needed rather than kept in a register.
+__device__ __forceinline__ int lane_here() {
+  int lane;
+  asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
+  return lane;
 }
 
 // Two 16-bit elements as float32.
@@ -139,7 +163,15 @@ struct PairReader {
   }
 };
 
-// A bias of the elements' own type.
+// Whether one of a warp's pairs of biases, the largest as unsigned numbers, may hide its key: there the negative ones
+// are the largest, growing with the magnitude.
+template <typename T>
+__device__ __forceinline__ bool may_hide(std::uint32_t largest) {
+  constexpr std::uint32_t kLowest = std::is_same_v<T, __half> ? 0xFC00 : 0xF149;  // of a bias not below kBackwardHides
+  return warps_condition(largest >= kLowest << 16 || (largest & 0xFFFF) >= kLowest);
+}
+
+// A bias of the elements' own type that the lanes read themselves.
 template <typename T, int kQueries>
 struct BiasTile {
   std::uint32_t word[kQueries / 8][2];  // as read; [8 queries][8 keys]
@@ -155,6 +187,39 @@ struct BiasTile {
   }
   // The biases of a thread's key, and of two neighbouring queries.
   __device__ __forceinline__ float2 pair(int j, int y) const { return unpack_pair<T>(transpose_matrix(word[j][y])); }
+  __device__ __forceinline__ bool hides() const {
+    std::uint32_t largest = 0;
+#pragma unroll
+    for (int j = 0; j < kQueries / 8; ++j) largest = __vimax3_u16x2(largest, word[j][0], word[j][1]);
+    return may_hide<T>(largest);
+  }
+};
+
+// The same where bulk copies have brought it to shared memory: (kQueries, 64 keys), swizzled by 128 bytes. Half the
+// queries at a time, for want of registers.
+template <typename T, int kQueries>
+struct CopiedBiasTile {
+  static constexpr int kSteps = kQueries / 32;  // of 16 queries in a half
+  std::uint32_t tile;
+  std::uint32_t word[kSteps][4];  // [16 queries][2 * (second 8 queries) + (second 8 keys)]
+  std::uint32_t largest;          // of the words so far
+
+  // `chunk`: of 8 keys, the first of the warp's two.
+  __device__ __forceinline__ void read_half(int half, int chunk) {
+    const int lane = lane_here(), query = lane / 16 * 8 + lane % 8;
+    const std::uint32_t from = tile + query * 128 + ((chunk + lane / 8 % 2 ^ query % 8) << 4);
+#pragma unroll
+    for (int k = 0; k < kSteps; ++k) {
+      ldmatrix_transposed(word[k], from + (half * kSteps + k) * 2048);
+      largest = __vimax3_u16x2(k == 0 && half == 0 ? 0 : largest, word[k][0], word[k][1]);
+      largest = __vimax3_u16x2(largest, word[k][2], word[k][3]);
+    }
+  }
+  // The biases of a thread's key, and of two neighbouring queries of the half.
+  __device__ __forceinline__ float2 pair(int j, int y) const {
+    return unpack_pair<T>(word[j / 2 % kSteps][j % 2 * 2 + y]);
+  }
+  __device__ __forceinline__ bool hides() const { return may_hide<T>(largest); }
 };
 
 // A boolean mask, one byte an element.

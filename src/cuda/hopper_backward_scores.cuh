@@ -40,9 +40,10 @@ struct BackwardScores {
   float* sums;          // where this thread's part of the next dQ goes
   int sums_left;        // tiles of that query head, this one counted
   int turn;             // how many dQ have gone
-  std::conditional_t<Tiles::kBias, BiasTile<T, kQueries>, Nothing> bias;  // of the next P
-  std::conditional_t<Tiles::kMask, MaskTile<kQueries>, Nothing> mask;     // likewise
-  std::uint32_t cap_slopes[Tiles::kAll ? kElements / 2 : 1];              // float16 pairs: slopes of the softcap
+  using Bias = std::conditional_t<(Tiles::kBiasStages > 0), CopiedBiasTile<T, kQueries>, BiasTile<T, kQueries>>;
+  std::conditional_t<Tiles::kBias, Bias, Nothing> bias;                // of the next P
+  std::conditional_t<Tiles::kMask, MaskTile<kQueries>, Nothing> mask;  // likewise
+  std::uint32_t cap_slopes[Tiles::kAll ? kElements / 2 : 1];           // float16 pairs: slopes of the softcap
 
   __device__ __forceinline__ BackwardScores(const BackwardParameters& parameters, const BackwardWork& its_work,
                                             std::uint32_t base_address, char* base_pointer)
@@ -72,11 +73,27 @@ struct BackwardScores {
   // What the next P needs and does not come from its scores: best done while products are under way.
   __device__ __forceinline__ void look_ahead() {
     const int tile_row = next.tile * kRows + first_query, warp_key = work.key0 + first_key + warp * 16;
-    if constexpr (Tiles::kBias) bias.read(p, work, next.head, tile_row, warp_key);
+    if constexpr (Tiles::kBias && Tiles::kBiasStages == 0) bias.read(p, work, next.head, tile_row, warp_key);
     if constexpr (Tiles::kMask) mask.read(p, work, next.head, tile_row, warp_key);
     if constexpr (Tiles::kDropout) {
       drops = Tiles::kAll && p.dropout.threshold == 0 ? 0 : draw_drops(tile_row, next.head);
       asm volatile("" : "+r"(drops));  // or it is drawn where it is used
+    }
+  }
+
+  // The same of a bias that is copied, of tile `index`: its first half.
+  __device__ __forceinline__ void take_bias(int index) {
+    if constexpr (Tiles::kBiasStages > 0) {
+      const int slot = 2 * (index % Tiles::kBiasStages) + group;
+      barrier_wait(barriers.bias_full(slot), index / Tiles::kBiasStages & 1);
+      bias.tile = base + Tiles::kBiasAt + slot * Tiles::kBiasBytes;
+      bias.read_half(0, 2 * warp);
+    }
+  }
+
+  __device__ __forceinline__ void release_bias() const {
+    if constexpr (Tiles::kBiasStages > 0) {
+      arrive(barriers.bias_empty(static_cast<int>(bias.tile - base - Tiles::kBiasAt) / Tiles::kBiasBytes));
     }
   }
 
@@ -92,6 +109,9 @@ struct BackwardScores {
       if constexpr (Tiles::kAdds) {
         // A large log-sum-exp has no digits for its rest.
         const float2 rest = *reinterpret_cast<const float2*>(reference + 2 * kRows + 8 * j);
+        if constexpr (Tiles::kBiasStages > 0) {
+          if (j == kElements / 8) bias.read_half(1, 2 * warp);
+        }
         add_and_raise(j, r, rest);
       } else {
 #pragma unroll
@@ -101,16 +121,22 @@ struct BackwardScores {
       }
       if constexpr (Tiles::kMask) hide_masked(j);
     }
+    bool hides = Tiles::kMask || Tiles::kAll;
+    if constexpr (Tiles::kBias) {
+      hides = bias.hides();
+      if (hides) hide_by_bias();
+      release_bias();
+    }
     masked = work.key0 + kKeys > work.seen_end;
     if constexpr (Tiles::kLimited) {
       const int position = row + work.query_offset;
       masked = masked || work.key0 + kKeys - 1 > position + p.right || work.key0 < position + kRows - 1 - p.left;
     }
     if (masked) hide();
-    masked = masked || Tiles::kHides;
+    masked = masked || hides;
   }
 
-  // P = exp2(S * scale + bias - reference - rest) of 8 queries; zero where mask or bias hide the key.
+  // P = exp2(S * scale + bias - reference - rest) of 8 queries.
   __device__ __forceinline__ void add_and_raise(int j, float2 reference, float2 rest) {
 #pragma unroll
     for (int y = 0; y < 2; ++y) {
@@ -123,7 +149,7 @@ struct BackwardScores {
         if constexpr (Tiles::kBias) {
           const float value = x ? added.y : added.x;
           const float score = fmaf(s[e], p.scale_log2, value * kBackwardLog2E);
-          s[e] = value <= kBackwardHides ? 0.f : exp2_approximate(score - minus - minus_rest);
+          s[e] = exp2_approximate(score - minus - minus_rest);
         } else {
           const ScorePlace at = {head, row + first_query + 2 * (lane % 4) + 8 * j + x, own_key + 8 * y};
           const bool inside = at.query < work.query_length && at.key < work.key_length;
@@ -133,6 +159,19 @@ struct BackwardScores {
           keep_slope(e, capped.slope);
         }
       }
+    }
+  }
+
+  // Sets P to zero where the bias hides the key.
+  __device__ __forceinline__ void hide_by_bias() {
+#pragma unroll
+    for (int e = 0; e < kElements; e += 2) {
+      if constexpr (Tiles::kBiasStages > 0) {
+        if (e % (kElements / 2) == 0) bias.read_half(2 * e / kElements, 2 * warp);
+      }
+      const float2 added = bias.pair(e / 4, e / 2 % 2);
+      if (added.x <= kBackwardHides) s[e] = 0.f;
+      if (added.y <= kBackwardHides) s[e + 1] = 0.f;
     }
   }
 
@@ -212,7 +251,7 @@ struct BackwardScores {
     if constexpr (kMasked) {
       if (masked) hide_gradients();
     }
-    if constexpr (Tiles::kAdds) {
+    if constexpr (Tiles::kAll) {
       if (p.d_bias.data != nullptr) store_bias_gradient();
     }
 #pragma unroll

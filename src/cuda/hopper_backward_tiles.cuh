@@ -22,16 +22,18 @@ struct BackwardTiles {
   static constexpr bool kAll = kRules == BackwardRules::all;
   static constexpr bool kDropout = kRules == BackwardRules::dropout || kAll;
   static constexpr bool kHides = kBias || kMask || kAll;  // hides single elements
-  static constexpr bool kAdds = kBias || kAll;  // adds to the scores, and may want the gradient of what it adds
+  static constexpr bool kAdds = kBias || kAll;            // adds to the scores
   // Buffers for dQ on its way to its sums, so that a block goes on while it waits for its turn. Without turns, and
   // where registers are short, dQ goes from registers.
-  static constexpr int kSumBuffers = !kOrdered || kDim == 256 ? 0 : kDim == 64 ? 4 : kAll ? 0 : 2;
+  static constexpr int kSumBuffers = !kOrdered || kDim == 256 ? 0 : kDim == 64 ? (kBias ? 3 : 4) : kAdds ? 0 : 2;
   // The two warpgroups issue their products by turns, so that one adds to dQ while the other's products run.
   static constexpr bool kPingPong = kDim == 128 && kSumBuffers == 0;
   // K and V are read into registers once; else every product reads them from shared memory.
   static constexpr bool kFragments = kDim == 64;
   static constexpr int kKeys = backward_keys(kDim), kRows = kBackwardRows;
   static constexpr int kStages = kDim == 64 ? 4 : 2;  // copies of Q and dO under way, a power of two
+  // Copies of the bias under way; 0: the lanes read it themselves.
+  static constexpr int kBiasStages = kBias && kDim < 256 ? 2 : 0;
   static constexpr int kThreads = 384, kProducerRegisters = 24, kConsumerRegisters = 240;
 
   // All tiles are [column / 64][row][64 columns], swizzled by 128 bytes.
@@ -50,9 +52,12 @@ struct BackwardTiles {
   // dQ on its way to its sums: (2, kDim / 16, 128, 4) in float32, kSumBuffers of them
   static constexpr int kSumBytes = kRows * kDim * 4;
   static constexpr int kSumsAt = kProbabilitiesAt + (kDim == 256 ? 2 * kScoreBytes : 0);
-  static constexpr int kStatisticsAt = kSumsAt + kSumBuffers * kSumBytes;  // kStages of them
+  // The bias of a warpgroup: (kRows, 64 keys), 2 * kBiasStages of them
+  static constexpr int kBiasBytes = kRows * 64 * 2;
+  static constexpr int kBiasAt = kSumsAt + kSumBuffers * kSumBytes;
+  static constexpr int kStatisticsAt = kBiasAt + 2 * kBiasStages * kBiasBytes;  // kStages of them
   static constexpr int kBarriersAt = kStatisticsAt + kStages * kStatisticBytes;
-  static constexpr int kPlaceAt = kBarriersAt + 320;
+  static constexpr int kPlaceAt = kBarriersAt + 336;
   static constexpr int kBytes = kPlaceAt + 64 + 1024;  // the base is rounded up to 1024
 };
 
@@ -75,6 +80,9 @@ struct BackwardBarriers {
   __device__ std::uint32_t sums_full(int buffer) const { return base + 200 + 8 * buffer; }   // of 4
   __device__ std::uint32_t sums_empty(int buffer) const { return base + 232 + 8 * buffer; }  // likewise
 
+  __device__ std::uint32_t bias_full(int slot) const { return base + 264 + 8 * slot; }   // of 2 stages, 2 warpgroups
+  __device__ std::uint32_t bias_empty(int slot) const { return base + 296 + 8 * slot; }  // likewise
+
   // By one thread, before __syncthreads().
   __device__ void init() const {
     constexpr int kConsumerWarps = 8;
@@ -85,6 +93,8 @@ struct BackwardBarriers {
       barrier_init(d_output_empty(s), kConsumerWarps);
       barrier_init(sums_full(s), kConsumerWarps);
       barrier_init(sums_empty(s), 1);
+      barrier_init(bias_full(s), 1);
+      barrier_init(bias_empty(s), kConsumerWarps / 2);
     }
     for (int b = 0; b < 2; ++b) {
       barrier_init(scores_full(b), kConsumerWarps);
@@ -138,14 +148,6 @@ __device__ __forceinline__ void bulk_wait_written() { asm volatile("cp.async.bul
 
 // Between a bulk copy and ordinary accesses of the same global memory.
 __device__ __forceinline__ void fence_bulk_copies() { asm volatile("fence.proxy.async;" ::: "memory"); }
-
-// Four 8 x 8 matrices from shared memory; lane l gives the address of row l % 8 of matrix l / 8.
-__device__ __forceinline__ void ldmatrix(std::uint32_t (&to)[4], std::uint32_t address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(address)
-               : "memory");
-}
 
 // Lane 0's value: the compiler knows then that the warp shares it, and keeps it and what follows from it out of the
 // lanes' registers.

@@ -39,15 +39,17 @@ struct BackwardMask {
   bool true_keeps;
 };
 
-// What is added to the scores (batch, heads, query_length, key_length), strides in elements; null: nothing.
+// What is added to the scores (batch, heads, query_length, key_length), strides in elements; null: nothing. The map is
+// over it without the batch entries and heads that are broadcast, and there where the kernel is made for a bias alone.
 struct BackwardBias {
   const void* data;
   std::int64_t stride[4];
   DType dtype;  // float32, bfloat16 or float16
+  CUtensorMap map;
 };
 
-// Where the gradient of the scores goes: planes (query_length, key_length), one for each query head from `first` on,
-// heads of all batch entries counted; null: nowhere.
+// Where the gradient of the scores goes under BackwardRules::all: planes (query_length, key_length), one for each query
+// head from `first` on, heads of all batch entries counted; null: nowhere.
 struct BackwardPlanes {
   float* data;
   int first;
