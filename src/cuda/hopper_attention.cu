@@ -107,7 +107,10 @@ ScoreOptions make_options(const AttentionProblem& problem, const AttentionCall& 
   options.dropout_addend = ((is_low ? 0x8000u : 0x10000u) - problem.dropout.threshold) * 0x10001u;
   options.dropout_either = is_low ? 0xFFFFFFFFu : 0u;
   options.dropout_scale = static_cast<float>(problem.dropout.scale);
-  options.seed = problem.dropout.seed;
+  const auto key = philox_key(problem.dropout.seed);
+  for (std::uint32_t round = 0; round < std::size(options.dropout_keys); ++round) {
+    options.dropout_keys[round] = make_uint2(key[0] + round * 0x9E3779B9u, key[1] + round * 0xBB67AE85u);
+  }
   return options;
 }
 

@@ -1,5 +1,4 @@
-// Dropout on the probabilities. Warps of their own draw which of them are kept, ahead of the consumers, and hand them
-// over in shared memory, one bit each.
+// Dropout on a thread's share of a block's probabilities.
 #pragma once
 
 #include <cstdint>
@@ -9,139 +8,105 @@
 
 namespace headway::inline v0::internal::cuda {
 
-// Bytes of (high, low) by the selector's digits; a digit of 8 and more gives eight copies of that byte's highest bit.
-__device__ __forceinline__ std::uint32_t permute_bytes(std::uint32_t low, std::uint32_t high, std::uint32_t selector) {
+// All bits of each 16-bit half like its highest.
+__device__ __forceinline__ std::uint32_t spread_highest(std::uint32_t halves) {
   std::uint32_t result;
-  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(result) : "r"(low), "r"(high), "r"(selector));
+  asm("prmt.b32 %0, %1, 0, 0xBB99;" : "=r"(result) : "r"(halves));
   return result;
 }
 
-// Draws the bits of blocks of keys, each as a thread of a consumer needs them.
-template <class S>
-struct DropoutDraws {
-  static constexpr int kSteps = S::kKeys / 16;
-  static constexpr int kTogether = kSteps < 4 ? kSteps : 4;  // calls at a time, each a long chain of dependent steps
-  static_assert(kSteps <= 8 && kSteps % kTogether == 0);
-
-  // Bit 8 - kSteps + k of the bytes: of the 16 columns k, the values of the packed pairs {0, 1} and, in the second
-  // word, {2, 3}. The rule is core/random.h's: one call serves the eight values. Rows and columns are counted inside
-  // the sequence; `column` is a multiple of 16 plus 2 * (lane % 4).
-  static __device__ __forceinline__ uint2 draw(const ScoreOptions& options, const ForwardWork& work, int row,
-                                               int column) {
-    uint2 kept = {0, 0};
-#pragma unroll 1
-    for (int first = 0; first < kSteps; first += kTogether) {
-      std::uint32_t words[kTogether][4];
-#pragma unroll
-      for (int k = 0; k < kTogether; ++k) {
-        words[k][0] = static_cast<std::uint32_t>(row / 16 * 8 + row % 8);
-        words[k][1] = static_cast<std::uint32_t>((column / 16 + first + k) * 4 + column % 8 / 2);
-        words[k][2] = static_cast<std::uint32_t>(work.head);
-        words[k][3] = static_cast<std::uint32_t>(work.sequence);
-      }
-      draw_together(words, options.seed);
-#pragma unroll
-      for (int k = 0; k < kTogether; ++k) {
-#pragma unroll
-        for (std::uint32_t& word : words[k]) word = find_kept(options, word);
-        // The bytes 1 and 3 of both, whose highest bits are the halves'.
-        kept.x = (kept.x >> 1 & 0x7F7F7F7Fu) | (permute_bytes(words[k][0], words[k][2], 0x7531) & 0x80808080u);
-        kept.y = (kept.y >> 1 & 0x7F7F7F7Fu) | (permute_bytes(words[k][1], words[k][3], 0x7531) & 0x80808080u);
-      }
-    }
-    return kept;
+// The draws of core/random.h for one row, and the row eight below it, of a head: Philox4x32 with 7 rounds. Of its
+// counter (row, column, head, sequence) only the column changes from block to block, so that rounds 1 to 3 are mostly
+// known.
+class DropoutRow {
+ public:
+  __device__ __forceinline__ DropoutRow(const ScoreOptions& given, const ForwardWork& work, int row) : options(given) {
+    const auto keys = options.dropout_keys;
+    const std::uint64_t row1 = times_first(static_cast<std::uint32_t>(row / 16 * 8 + row % 8));
+    const std::uint64_t head1 = times_second(static_cast<std::uint32_t>(work.head));
+    const std::uint64_t row2 = times_second(high(row1) ^ static_cast<std::uint32_t>(work.sequence) ^ keys[0].y);
+    const std::uint64_t row3 = times_first(high(row2) ^ low(head1) ^ keys[1].x);
+    mix1 = high(head1) ^ keys[0].x;
+    mix2 = low(row1) ^ keys[1].y;
+    mix3 = {low(row2) ^ keys[2].x, high(row3) ^ keys[2].y};
+    low3 = low(row3);
   }
 
-  // The work of these warps: the blocks of every tile in the consumers' order, each consumer's four warps shared out.
-  static __device__ __forceinline__ void run(const ForwardParams& p, const SharedLayout<S>& shared) {
-    const int lane = threadIdx.x % 32, first = threadIdx.x / 32 - S::kFirstDrawWarp;
-    Ring<2> slots;
-    Ring<S::kDropoutStages> rings[S::kGroups];
-    while (true) {
-      const ForwardWork work = shared.await_work(slots);
-      if (work.sequence < 0) return;
-      const int end = p.options.dropout_threshold == 0 ? work.first : work.end;
-      for (int n = end - 1; n >= work.first; --n) {
+  // The words of kCount calls, for 16 columns each; `column` is a multiple of 16 plus 2 * (lane % 4). A call is a long
+  // chain of dependent steps: all calls do a round before any does the next.
+  template <int kCount>
+  __device__ __forceinline__ void draw(int column, std::uint32_t (&words)[kCount][4]) const {
+    const auto place = static_cast<std::uint32_t>(column / 16 * 4 + column % 8 / 2);
 #pragma unroll
-        for (int g = 0; g < S::kGroups; ++g) {
-          if (n >= own_end<S>(work, g)) continue;
-          const int stage = rings[g].stage();
-          barrier_wait(shared.dropout_empty(g, stage), rings[g].parity() ^ 1);
-          // Of all consumers' warps 4 g + warp, every kDrawWarps-th.
-          for (int warp = (first + 4 * g * (S::kDrawWarps - 1)) % S::kDrawWarps; warp < 4; warp += S::kDrawWarps) {
-            const int row = work.row + g * 64 + warp * 16 + lane / 4;
-            const uint2 kept = draw(p.options, work, row, n * S::kKeys + 2 * (lane % 4));
-            store_shared(shared.dropout(g, stage) + 8 * (warp * 32 + lane), kept);
-            __syncwarp();
-            if (lane == 0) barrier_arrive(shared.dropout_full(g, stage));
-          }
-          rings[g].advance();
-        }
+    for (int k = 0; k < kCount; ++k) {
+      const std::uint64_t product = times_first((place + 4 * k) ^ mix1);
+      words[k][2] = high(product) ^ mix2;
+      words[k][3] = low(product);
+    }
+#pragma unroll
+    for (std::uint32_t(&word)[4] : words) {
+      const std::uint64_t product = times_second(word[2]);
+      word[0] = high(product) ^ mix3.x;
+      word[1] = low(product);
+      word[2] = word[3] ^ mix3.y;
+      word[3] = low3;
+    }
+#pragma unroll
+    for (int round = 3; round < 7; ++round) {
+      const uint2 key = options.dropout_keys[round];
+#pragma unroll
+      for (std::uint32_t(&word)[4] : words) {
+        const std::uint64_t first = times_first(word[0]), second = times_second(word[2]);
+        word[0] = high(second) ^ word[1] ^ key.x;
+        word[1] = low(second);
+        word[2] = high(first) ^ word[3] ^ key.y;
+        word[3] = low(first);
       }
-      shared.release_work(slots);
+    }
+  }
+
+  // Of the 16 columns' four packed pairs, the weights whose draw is below the threshold become 0. With h a draw's
+  // highest bit and l the others, it is kept where h or l >= threshold (threshold <= 2^15), else where h and
+  // l >= threshold - 2^15; the comparison of l is a carry into the highest bit.
+  __device__ __forceinline__ void drop(const std::uint32_t (&words)[4], std::uint32_t (&packed)[4]) const {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const std::uint32_t word = words[j / 2 + j % 2 * 2];
+      const std::uint32_t carried = (word & 0x7FFF7FFFu) + options.dropout_addend;
+      packed[j] &= spread_highest((word & carried) | ((word | carried) & options.dropout_either));
     }
   }
 
  private:
-  // Philox4x32 with 7 rounds of several counters, in place. A round is a long chain of dependent steps; the loop has
-  // the compiler do one round of all counters before the next, the first apart, most of which all counters share.
-  static __device__ __forceinline__ void draw_together(std::uint32_t (&counters)[kTogether][4], std::uint64_t seed) {
-    std::uint32_t key0 = static_cast<std::uint32_t>(seed), key1 = static_cast<std::uint32_t>(seed >> 32);
-    const auto compute_round = [&] {
-#pragma unroll
-      for (std::uint32_t(&counter)[4] : counters) {
-        const std::uint64_t product0 = std::uint64_t{0xD2511F53u} * counter[0];
-        const std::uint64_t product1 = std::uint64_t{0xCD9E8D57u} * counter[2];
-        counter[0] = static_cast<std::uint32_t>(product1 >> 32) ^ counter[1] ^ key0;
-        counter[1] = static_cast<std::uint32_t>(product1);
-        counter[2] = static_cast<std::uint32_t>(product0 >> 32) ^ counter[3] ^ key1;
-        counter[3] = static_cast<std::uint32_t>(product0);
-      }
-      key0 += 0x9E3779B9u;
-      key1 += 0xBB67AE85u;
-    };
-    compute_round();
-#pragma unroll 2
-    for (int round = 1; round < 7; ++round) compute_round();
+  static __device__ __forceinline__ std::uint64_t times_first(std::uint32_t x) {
+    return std::uint64_t{0xD2511F53u} * x;
   }
+  static __device__ __forceinline__ std::uint64_t times_second(std::uint32_t x) {
+    return std::uint64_t{0xCD9E8D57u} * x;
+  }
+  static __device__ __forceinline__ std::uint32_t high(std::uint64_t x) { return static_cast<std::uint32_t>(x >> 32); }
+  static __device__ __forceinline__ std::uint32_t low(std::uint64_t x) { return static_cast<std::uint32_t>(x); }
 
-  // The highest bit of each 16-bit half: that half >= threshold, which is below 2^16. With h the half's highest bit and
-  // l the other bits, half >= threshold where h or l >= threshold (threshold <= 2^15), else where h and
-  // l >= threshold - 2^15; the comparison of l is a carry into the highest bit.
-  static __device__ __forceinline__ std::uint32_t find_kept(const ScoreOptions& options, std::uint32_t halves) {
-    const std::uint32_t carried = (halves & 0x7FFF7FFFu) + options.dropout_addend;
-    return (halves & carried) | ((halves | carried) & options.dropout_either);
-  }
+  const ScoreOptions& options;
+  std::uint32_t mix1, mix2, low3;  // what a round combines with what the column gives
+  uint2 mix3;
 };
 
-// A consumer's side: which values of its block are kept.
-template <class S>
-struct DropoutBlock {
-  static constexpr int kSteps = S::kKeys / 16;
-  Ring<S::kDropoutStages> ring;
-  uint2 kept;  // as drawn
-
-  // The next block's, which makes room for another's.
-  __device__ __forceinline__ void take(const SharedLayout<S>& shared, int group) {
-    const int stage = ring.stage();
-    barrier_wait(shared.dropout_full(group, stage), ring.parity());
-    kept = load_shared_pair(shared.dropout(group, stage) + 8 * (threadIdx.x % 128));
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) barrier_arrive(shared.dropout_empty(group, stage));
-    ring.advance();
-  }
-
-  // Dropped weights become 0; they have counted in the sum already.
-  __device__ __forceinline__ void apply(std::uint32_t (&packed)[kSteps][4]) const {
+// Dropped weights become 0; they have counted in the rows' sums already. `row` and `column` are the thread's first,
+// inside the sequence.
+template <int kSteps>
+__device__ __forceinline__ void drop_probabilities(const ScoreOptions& options, const ForwardWork& work, int row,
+                                                   int column, std::uint32_t (&packed)[kSteps][4]) {
+  constexpr int kTogether = kSteps % 4 == 0 ? 4 : kSteps;
+  static_assert(kTogether <= 5);
+  const DropoutRow draws(options, work, row);
 #pragma unroll
-    for (int k = 0; k < kSteps; ++k) {
+  for (int first = 0; first < kSteps; first += kTogether) {
+    std::uint32_t words[kTogether][4];
+    draws.draw(column + 16 * first, words);
 #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const std::uint32_t bits = (j / 2 == 0 ? kept.x : kept.y) << (kSteps - 1 - k);
-        packed[k][j] &= permute_bytes(bits, 0, j % 2 == 0 ? 0x9988 : 0xBBAA);
-      }
-    }
+    for (int k = 0; k < kTogether; ++k) draws.drop(words[k], packed[first + k]);
   }
-};
+}
 
 }  // namespace headway::inline v0::internal::cuda

@@ -28,7 +28,6 @@ struct ForwardConsumer {
   Ring<S::kStages> keys, values;
   ForwardWork work;
   ScoreInputs<S> inputs;
-  std::conditional_t<S::kDropout, DropoutBlock<S>, NoBlock> dropout;
   float scores[S::kKeys / 2];                     // (64, kKeys): S, then P
   std::uint32_t probabilities[S::kKeys / 16][4];  // (64, kKeys): P in T
   float outputs[S::kDim / 2];                     // (64, kDim): O, not yet divided by the rows' sums
@@ -43,8 +42,12 @@ struct ForwardConsumer {
   __device__ __forceinline__ float score_scale() const { return S::kInBase2 ? 1.f : p.scale_log2; }
 
   // The warpgroups' turns at the tensor cores.
-  __device__ __forceinline__ void await_turn() const { named_sync(1 + group, 256); }
-  __device__ __forceinline__ void pass_turn() const { named_arrive(1 + (group + 1) % S::kGroups, 256); }
+  __device__ __forceinline__ void await_turn() const {
+    if constexpr (S::kTurns) named_sync(1 + group, 256);
+  }
+  __device__ __forceinline__ void pass_turn() const {
+    if constexpr (S::kTurns) named_arrive(1 + (group + 1) % S::kGroups, 256);
+  }
   __device__ __forceinline__ void sync_group() const { named_sync(5 + group, 128); }
 
   // The operands' addresses, found before the turn comes.
@@ -99,18 +102,13 @@ struct ForwardConsumer {
     if (block == work.first) release_queries();
   }
 
-  // What a block needs beside S, made while S is on its way.
-  __device__ __forceinline__ void prepare(int block) {
-    inputs.prepare();
-    if constexpr (S::kDropout) {
-      if (p.options.dropout_threshold != 0) dropout.take(shared, group);
-    }
-  }
-
-  __device__ __forceinline__ void pack_and_drop() {
+  __device__ __forceinline__ void pack_and_drop(int block) {
     pack_probabilities<T>(scores, probabilities);
     if constexpr (S::kDropout) {
-      if (p.options.dropout_threshold != 0) dropout.apply(probabilities);
+      // The kernel for all rules looks whether there is dropout.
+      if (!S::kScores || p.options.dropout_threshold != 0) {
+        drop_probabilities(p.options, work, row(), column(block), probabilities);
+      }
     }
   }
 
@@ -133,14 +131,14 @@ struct ForwardConsumer {
     wgmma_fence();
     issue_scores(query, key);
     pass_turn();
-    prepare(block);
+    inputs.prepare();
     wgmma_wait<0>();
     release_operands(block);
     inputs.apply(p, work, row(), column(block), block > work.first, scores);
     hide_outside<S>(scores, work.limits, row(), column(block));
     raise_maximum(scores, score_scale(), rows, outputs);
     exponentiate(scores, score_scale(), rows);
-    pack_and_drop();
+    pack_and_drop(block);
   }
 
   // S and P of a block, P V of the one before. kEdge: limits hide some of its scores.
@@ -156,7 +154,7 @@ struct ForwardConsumer {
     wgmma_fence();
     issue_outputs(value);
     pass_turn();
-    prepare(block);
+    inputs.prepare();
     wgmma_wait<1>();
     release_operands(block);
     inputs.apply(p, work, row(), column(block), block > work.first, scores);
@@ -166,7 +164,7 @@ struct ForwardConsumer {
     release_values();
     if (raises) raise_maximum(scores, score_scale(), rows, outputs);
     exponentiate(scores, score_scale(), rows);
-    pack_and_drop();
+    pack_and_drop(block);
   }
 
   // Padding behind the last key may be NaN, which a weight of 0 does not hide: its values become 0 in shared memory.
@@ -275,7 +273,7 @@ struct ForwardConsumer {
   __device__ __forceinline__ void run() {
     Ring<2> slots;
     int query_parity = 0;
-    if (group == S::kGroups - 1) named_arrive(1, 256);  // the first turn is the first warpgroup's
+    if (S::kTurns && group == S::kGroups - 1) named_arrive(1, 256);  // the first turn is the first warpgroup's
     while (true) {
       work = shared.await_work(slots);
       if (warps_condition(work.sequence < 0)) break;
@@ -314,14 +312,6 @@ __global__ void __launch_bounds__(S::kThreads, 1) hopper_forward_kernel(const __
   if (threadIdx.x < 128) {
     registers_less<S::kProducerRegisters>();
     if (threadIdx.x == 0) produce<S>(p, shared);
-    if constexpr (S::kDropout && !S::kDrawGroup) {
-      if (threadIdx.x >= 32 * S::kFirstDrawWarp) DropoutDraws<S>::run(p, shared);
-    }
-  } else if (S::kDrawGroup && threadIdx.x >= 32 * S::kFirstDrawWarp) {
-    if constexpr (S::kDrawGroup) {
-      registers_less<S::kDrawRegisters>();
-      DropoutDraws<S>::run(p, shared);
-    }
   } else {
     registers_more<S::kConsumerRegisters>();
     ForwardConsumer<S>(p, shared).run();

@@ -173,7 +173,7 @@ __device__ __forceinline__ void store_shared(std::uint32_t address, uint4 v) {
                : "memory");
 }
 
-// 4 and 8 bytes of shared memory.
+// 4 bytes of shared memory.
 __device__ __forceinline__ int load_shared_word(std::uint32_t address) {
   int v;
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(address) : "memory");
@@ -181,14 +181,6 @@ __device__ __forceinline__ int load_shared_word(std::uint32_t address) {
 }
 __device__ __forceinline__ void store_shared(std::uint32_t address, int v) {
   asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(v) : "memory");
-}
-__device__ __forceinline__ uint2 load_shared_pair(std::uint32_t address) {
-  uint2 v;
-  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(address) : "memory");
-  return v;
-}
-__device__ __forceinline__ void store_shared(std::uint32_t address, uint2 v) {
-  asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(address), "r"(v.x), "r"(v.y) : "memory");
 }
 
 // Philox4x32 with 7 rounds, in place: the generator of core/random.h.

@@ -36,7 +36,7 @@ struct ScoreOptions {
   std::uint32_t dropout_addend = 0;  // twice in 16 bits: the threshold, or it less 2^15, taken from 2^15
   std::uint32_t dropout_either = 0;  // all bits where the threshold is at most 2^15, else none
   float dropout_scale = 1;
-  std::uint64_t seed = 0;
+  uint2 dropout_keys[7] = {};  // of the generator's rounds
 };
 
 struct ForwardParams {
@@ -70,12 +70,9 @@ struct ForwardShape {
   static constexpr bool kLimits = kRuleSet & rules::kLimits, kBias = kRuleSet & rules::kBias;
   static constexpr bool kMask = kRuleSet & rules::kMask, kDropout = kRuleSet & rules::kDropout;
   static constexpr bool kScores = kRuleSet & rules::kScores;
-  // Dropout's draws are made by a warpgroup behind the consumers', or, where these need all registers, by the
-  // producer's idle warps.
-  static constexpr bool kDrawGroup = kDropout && kRuleSet != rules::kAll && kDim <= 128;
-  static constexpr int kThreads = 128 * (kGroups + (kDrawGroup ? 2 : 1));
-  static constexpr int kDrawWarps = !kDropout ? 0 : kDrawGroup ? 4 : 3;
-  static constexpr int kFirstDrawWarp = kDrawGroup ? 4 * (kGroups + 1) : 1;
+  static constexpr int kThreads = 128 * (kGroups + 1);
+  // Warpgroups take turns at the tensor cores, but for dropout alone: its draws take so long that they keep apart.
+  static constexpr bool kTurns = kRuleSet != (rules::kLimits | rules::kDropout);
   static constexpr bool kInBase2 = kScores;  // scores are scaled before the softmax, not by it
   // Bytes of a warpgroup's queries and of a block of keys: [chunk][row][128].
   static constexpr int kQueryBytes = kChunks * 64 * 128, kKeyBytes = kChunks * kKeys * 128;
@@ -84,19 +81,11 @@ struct ForwardShape {
   static constexpr int kBarriers = kValue + kStages * kKeyBytes;
   static constexpr int kBiasMemory = kBarriers + 512;  // (warps, 16 rows, keys) of 16 bits
   static constexpr int kBiasBytes = kBias && !kMask ? kGroups * 64 * 2 * kKeys : 0;
-  static constexpr int kDropoutMemory = kBiasMemory + kBiasBytes, kDropoutStages = 4;  // (groups, stages, 128) pairs
-  static constexpr int kDropoutBytes = kDropout ? kGroups * kDropoutStages * 128 * 8 : 0;
-  static constexpr int kBytes = kDropoutMemory + kDropoutBytes + 1024;  // the start is rounded up to 1024
+  static constexpr int kBytes = kBiasMemory + kBiasBytes + 1024;  // the start is rounded up to 1024
   static_assert(kBytes <= 227 * 1024);
   // setmaxnreg shares out what the launch was given.
-  static constexpr int kProducerRegisters = kDrawWarps == 3 ? 72 : kDrawGroup || kGroups != 2 ? 32 : 40;
-  static constexpr int kDrawRegisters = 64;
-  static constexpr int kConsumerRegisters = kDrawGroup     ? 208
-                                            : kDropout     ? 216
-                                            : kGroups == 2 ? 232
-                                            : kGroups == 3 ? 160
-                                                           : 112;
-  static_assert(!kDropout || kGroups == 2);
+  static constexpr int kProducerRegisters = kGroups != 2 ? 32 : 40;
+  static constexpr int kConsumerRegisters = kGroups == 2 ? 232 : kGroups == 3 ? 160 : 112;
 };
 
 // A place in a ring of kStages buffers, a power of two, and the parity of its barrier's phase.
@@ -141,12 +130,6 @@ struct SharedLayout {
   __device__ __forceinline__ std::uint32_t tile_full(int s) const { return barrier(6, s); }
   __device__ __forceinline__ std::uint32_t tile_empty(int s) const { return barrier(7, s); }
 
-  __device__ __forceinline__ std::uint32_t dropout(int g, int s) const {
-    return base + S::kDropoutMemory + (g * S::kDropoutStages + s) * 128 * 8;
-  }
-  __device__ __forceinline__ std::uint32_t dropout_full(int g, int s) const { return barrier(8 + g, s); }
-  __device__ __forceinline__ std::uint32_t dropout_empty(int g, int s) const { return barrier(10 + g, s); }
-
   // By one thread, before all others use them. What is full is told by one thread, what is empty by each warp.
   __device__ __forceinline__ void init_barriers() const {
     for (int g = 0; g < S::kGroups; ++g) {
@@ -161,13 +144,7 @@ struct SharedLayout {
     }
     for (int s = 0; s < 2; ++s) {
       barrier_init(tile_full(s), 1);
-      barrier_init(tile_empty(s), 4 * S::kGroups + S::kDrawWarps);
-    }
-    if constexpr (S::kDropout) {
-      for (int i = 0; i < S::kGroups * S::kDropoutStages; ++i) {
-        barrier_init(dropout_full(i / S::kDropoutStages, i % S::kDropoutStages), 4);
-        barrier_init(dropout_empty(i / S::kDropoutStages, i % S::kDropoutStages), 4);
-      }
+      barrier_init(tile_empty(s), 4 * S::kGroups);
     }
     barrier_init_fence();
   }
