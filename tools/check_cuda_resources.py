@@ -17,7 +17,7 @@ ARCHITECTURE = "sm_90a"
 TUNED = (
     r"hopper_forward_kernel.*Li(64|128|256)ELi[01]ELb[01]E",  # ForwardShape<T, dimension, rules, short>
     r"hopper_float_backward_kernel",
-    r"backward_kernel.*BackwardTiles.*Li(64|128|256)ELb[01]ELb0ELb[01]E",  # <T, dimension, limited, extras, ordered>
+    r"backward_kernel.*BackwardTiles.*Li(64|128|256)EL.*BackwardRulesE[01]E",  # <T, dimension, rules, ordered>
 )
 
 
