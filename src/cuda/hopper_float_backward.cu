@@ -8,14 +8,10 @@
 //   owned       streamed      scores                        gradients
 //   Q, dO       K, V          S = Q K^T,   dP = dO V^T      dQ += dS K
 //   K, V        Q, dO         S^T = K Q^T, dP^T = V dO^T    dK += dS^T Q, dV += P^T dO
-//
-// A product's sums are kept short, because tensor cores truncate when they add: each is 64 deep, the small terms first,
-// and what it gives is added up outside with rounding.
 #include <new>
 
 #include "cuda/hopper_float_backward.h"
-#include "cuda/hopper_float_scores.cuh"
-#include "cuda/hopper_wgmma.cuh"
+#include "cuda/hopper_float_products.cuh"
 
 namespace headway::inline v0::internal::cuda {
 namespace {
@@ -80,95 +76,9 @@ struct PassCall {
   HalfTiles<kDim> queries, keys;  // Q and dO, K and V
 };
 
-// ---- products ----
-
-// The high parts of a warp's 16 own rows, of one tensor, as the left side of products.
-template <int kDim>
-struct OwnHigh {
-  std::uint32_t at[kDim / 16][4];  // (steps of 16 columns, registers)
-
-  // From rows `warp_row` on of a tile.
-  __device__ __forceinline__ void load(const HalfTile<kDim>& tile, int tensor, int warp_row) {
-#pragma unroll
-    for (int s = 0; s < kDim / 16; ++s) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int row = warp_row + fragment_row() + i % 2 * 8, byte = s * 32 + i / 2 * 16 + fragment_column() * 4;
-        at[s][i] = *reinterpret_cast<const std::uint32_t*>(tile.tensors[tensor] + swizzled(row, byte));
-      }
-    }
-  }
-};
-
-// Starts scores (64, 64) = owned (64, kDim) times streamed (64, kDim), transposed. The high parts of `owned` come from
-// registers where there are enough: products of 64 columns with both sides in shared memory are as slow as its reads.
-template <class Shape, int kDim>
-__device__ __forceinline__ void issue_scores(float (&scores)[32], const HalfTile<kDim>& owned,
-                                             const OwnHigh<kDim>& high, const HalfTile<kDim>& streamed, int tensor) {
-  constexpr int kLow = HalfTile<kDim>::kLowAt, kCount = kDim / 16;  // steps of 16 columns
-  const std::uint32_t left = operand(shared_address(owned.tensors[tensor]), 0);
-  const std::uint32_t right = operand(shared_address(streamed.tensors[tensor]), 0);
-  const auto add_high = [&](int s, int at) {
-    if constexpr (Shape::kOwnInRegisters) {
-      wgmma_rs<__half, Major::inner>(scores, high.at[s], descriptor(right, at + s * 32));
-    } else {
-      wgmma_ss<__half>(scores, descriptor(left, s * 32), descriptor(right, at + s * 32));
-    }
-  };
-  wgmma_ss_first<__half>(scores, descriptor(left, kLow), descriptor(right, 0));
-#pragma unroll
-  for (int s = 1; s < kCount; ++s) {
-    wgmma_ss<__half>(scores, descriptor(left, kLow + s * 32), descriptor(right, s * 32));
-  }
-#pragma unroll
-  for (int s = 0; s < kCount; ++s) add_high(s, kLow);
-#pragma unroll
-  for (int s = 0; s < kCount; ++s) add_high(s, 0);
-  wgmma_commit();
-}
-
 // One gradient of the block's rows: this warp's 16 in the order of FloatShape::write_rows.
 template <class Shape>
 using GradientSums = float[1][Shape::kColumnTiles][4];
-
-// What one step adds to a gradient: a warpgroup's (64, kDim).
-template <int kDim>
-struct GradientStep {
-  LeftHalves left;
-  float part[kDim / 2];
-
-  // Starts left (64, 64) times streamed (64, kDim).
-  __device__ __forceinline__ void issue(const HalfTile<kDim>& streamed, int tensor) {
-    constexpr int kStepBytes = 16 * 128;
-    const std::uint32_t high = operand(shared_address(streamed.tensors[tensor]), 0);
-    const std::uint32_t low = operand(shared_address(streamed.tensors[tensor]) + HalfTile<kDim>::kLowAt, 0);
-    if constexpr (kDim == 64) {
-      wgmma_rs_first<__half>(part, left.low[0], descriptor(high, 0));
-    } else {
-#pragma unroll
-      for (float& value : part) value = 0.f;
-      wgmma_fence();
-      wgmma_rs<__half>(part, left.low[0], descriptor(high, 0));
-    }
-#pragma unroll
-    for (int s = 1; s < 4; ++s) wgmma_rs<__half>(part, left.low[s], descriptor(high, s * kStepBytes));
-#pragma unroll
-    for (int s = 0; s < 4; ++s) wgmma_rs<__half>(part, left.high[s], descriptor(low, s * kStepBytes));
-#pragma unroll
-    for (int s = 0; s < 4; ++s) wgmma_rs<__half>(part, left.high[s], descriptor(high, s * kStepBytes));
-    wgmma_commit();
-  }
-
-  // After the wait for its product.
-  __device__ __forceinline__ void add_to(float (&sums)[1][kDim / 8][4]) {
-    hold_sums(part);
-#pragma unroll
-    for (int i = 0; i < kDim / 2; ++i) {
-      float& sum = sums[0][i / 4][i % 4];
-      sum = fmaf(part[i], left.unit[i % 4 / 2], sum);
-    }
-  }
-};
 
 // ---- one head ----
 
@@ -183,12 +93,6 @@ __device__ void init_barriers(PassTiles<Shape>& tiles) {
     barrier_init(shared_address(&tiles.empty[i]), Shape::kWarps);
   }
   barrier_init_fence();
-}
-
-// This warp needs what a barrier guards no more.
-__device__ __forceinline__ void release(std::uint64_t& barrier) {
-  __syncwarp();
-  if (threadIdx.x % 32 == 0) barrier_arrive(shared_address(&barrier));
 }
 
 // Brings the tiles of rows [first, end), by one thread. `tiles` are those of the head's sequence, `steps` are counted
@@ -242,8 +146,8 @@ __device__ __forceinline__ void add_rows(const FloatRule& rule, PassTiles<Shape>
     if (is_seen) {
       float weights[32], d_scores[32];
       wgmma_fence();
-      issue_scores<Shape>(weights, own, own_high[0], streamed, 0);
-      issue_scores<Shape>(d_scores, own, own_high[1], streamed, 1);
+      issue_scores<Shape::kOwnInRegisters>(weights, own, own_high[0], streamed, 0);
+      issue_scores<Shape::kOwnInRegisters>(d_scores, own, own_high[1], streamed, 1);
       const ScoreRows<Shape::kKeys> rows(own.units, own.logsumexp, own.delta, Shape::warp_row() % kHalfRows);
       const ScoreTile<Shape::kKeys> scores(rule, rows, warp_row, row);
       wgmma_wait<1>();
@@ -252,7 +156,7 @@ __device__ __forceinline__ void add_rows(const FloatRule& rule, PassTiles<Shape>
       wgmma_wait<0>();
       hold_sums(d_scores);
       scores.find_d_scores(streamed.units, streamed.delta, weights, d_scores);
-      GradientStep<kDim> first_step, second_step;
+      StepSums<kDim> first_step, second_step;
       first_step.left.take(d_scores);
       wgmma_fence();
       first_step.issue(streamed, 0);
@@ -367,22 +271,6 @@ __global__ void __launch_bounds__(Shape::kOwners + kBringers, 1)
 }
 
 // ---- launches ----
-
-// Splits the rows of one side; `length` and `heads` are those of its tensors.
-template <int kDim, bool kKeys>
-HalfTiles<kDim> split_side(const FloatBackward& a, const TileTable& table, std::int64_t length, std::int64_t heads,
-                           DeviceBuffer& memory) {
-  HalfTiles<kDim> tiles = {.tiles = nullptr,
-                           .per_head = HalfTiles<kDim>::count(a.call.batch, length, a.call.sequence_count),
-                           .length = length};
-  memory = DeviceBuffer(static_cast<std::size_t>(tiles.per_head * heads) * sizeof(HalfTile<kDim>));
-  tiles.tiles = memory.as<HalfTile<kDim>>();
-  if (const std::int64_t count = table.count * heads; count > 0) {
-    split_rows_kernel<kDim, kKeys><<<grid_for(count, 1), kSplitThreads, 0, current_stream()>>>(a, tiles, table);
-    check_launch("attention split_rows_kernel");
-  }
-  return tiles;
-}
 
 // Starts one of the two kernels for so many tiles of rows.
 template <class Shape>

@@ -1,4 +1,4 @@
-// Scores of the float32 backward on Hopper: a warpgroup's 64 rows by 64 columns, as its products leave them. A thread
+// Scores of the float32 kernels on Hopper: a warpgroup's 64 rows by 64 columns, as its products leave them. A thread
 // has, per 8 columns, (row, column + {0, 1}) and (row + 8, column + {0, 1}), where column = 2 * (lane % 4).
 #pragma once
 
@@ -66,6 +66,34 @@ __device__ __forceinline__ void read_columns(const float (&array)[kHalfRows], in
   values[1] = pair.y;
 }
 
+// Dropout's bits of a warp's 16 rows from `row` on and 64 columns from `column` on; bit i: element i is kept. Rows are
+// keys and columns are queries where kKeys, else the other way round.
+template <bool kKeys>
+__device__ __forceinline__ std::uint32_t draw_kept(const FloatRule& rule, int row, int column) {
+  std::uint32_t kept = 0;
+  const int own = row + fragment_row();
+#pragma unroll 1
+  for (int n = 0; n < 8; n += 2) {
+    std::uint32_t bits = 0;  // of 8 elements
+    std::array<std::uint32_t, 4> words = {};
+#pragma unroll
+    for (int c = 0; c < 2; ++c) {
+      const int other = column + n * 8 + fragment_column() * 2 + c;
+      // Two neighbouring keys have their draws in the same words.
+      if (kKeys || c == 0) words = kKeys ? rule.draw_words(other, own) : rule.draw_words(own, other);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int right = i / 2, h = i % 2;
+        const std::uint32_t word = words[static_cast<std::size_t>(kKeys ? 2 * right + h : 2 * h + right)];
+        const bool is_odd = (kKeys ? own : other) % 2 != 0;
+        bits |= (rule.keeps(word, is_odd) ? 1u : 0u) << (right * 4 + 2 * h + c);
+      }
+    }
+    kept |= bits << (n * 4);
+  }
+  return kept;
+}
+
 // One tile of scores of a warp's 16 rows from `row` on and 64 columns from `column` on. Rows are keys and columns are
 // queries where kKeys, else the other way round.
 template <bool kKeys>
@@ -84,32 +112,7 @@ struct ScoreTile {
     } else {
       all = Sight(rule, row, row + 16).sees_all(column, column + kHalfRows);
     }
-    if (rule.threshold != 0) draw();
-  }
-
-  // Draws dropout's bits.
-  __device__ __forceinline__ void draw() {
-    kept = 0;
-    const int own = row + fragment_row();
-#pragma unroll 1
-    for (int n = 0; n < 8; n += 2) {
-      std::uint32_t bits = 0;  // of 8 elements
-      std::array<std::uint32_t, 4> words = {};
-#pragma unroll
-      for (int c = 0; c < 2; ++c) {
-        const int other = column + n * 8 + fragment_column() * 2 + c;
-        // Two neighbouring keys have their draws in the same words.
-        if (kKeys || c == 0) words = kKeys ? rule.draw_words(other, own) : rule.draw_words(own, other);
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const int right = i / 2, h = i % 2;
-          const std::uint32_t word = words[static_cast<std::size_t>(kKeys ? 2 * right + h : 2 * h + right)];
-          const bool is_odd = (kKeys ? own : other) % 2 != 0;
-          bits |= (rule.keeps(word, is_odd) ? 1u : 0u) << (right * 4 + 2 * h + c);
-        }
-      }
-      kept |= bits << (n * 4);
-    }
+    if (rule.threshold != 0) kept = draw_kept<kKeys>(rule, row, column);
   }
 
   // Products become weights without dropout.

@@ -42,23 +42,26 @@ __device__ __forceinline__ int swizzled(int row, int byte) {
   return row * 128 + ((byte / 16 ^ row % 8) * 16 + byte % 16);
 }
 
-// 64 rows of two tensors and what is known of the rows, as the products take them: rows of 128 bytes in the 128-byte
-// swizzle. With 64 columns the low parts follow the high ones' rows, with 32 they are the second half of each row.
-template <int kDim>
+// 64 rows of one or two tensors and what is known of the rows, as the products take them: rows of 128 bytes in the
+// 128-byte swizzle. With 64 columns the low parts follow the high ones' rows, with 32 they are the second half of each
+// row.
+template <int kDim, int kTensors = 2>
 struct alignas(1024) HalfTile {
   static constexpr int kTensorBytes = kHalfRows * kDim * 4;
   static constexpr int kLowAt = kDim == 64 ? kHalfRows * 128 : 64;  // bytes from the high parts on
   static_assert(kDim == 64 || kDim == 32);
 
-  unsigned char tensors[2][kTensorBytes];        // Q and dO, or K and V
-  float units[2][kHalfRows];                     // of the rows of each; 0 past the last row
-  float logsumexp[kHalfRows], delta[kHalfRows];  // of queries
+  unsigned char tensors[kTensors][kTensorBytes];  // Q and dO, Q, or K and V
+  float units[kTensors][kHalfRows];               // of the rows of each; 0 past the last row
+  float logsumexp[kHalfRows], delta[kHalfRows];   // of queries in the backward
 };
 
 // The tiles of all sequences and heads: (heads, per_head).
-template <int kDim>
+template <int kDim, int kTensors = 2>
 struct HalfTiles {
-  HalfTile<kDim>* tiles;
+  using Tile = HalfTile<kDim, kTensors>;
+
+  Tile* tiles;
   std::int64_t per_head;
   std::int64_t length;  // of the tensors that were split
 
@@ -68,7 +71,7 @@ struct HalfTiles {
   }
 
   // The first tile of a head of sequence `index`, whose rows begin at `begin`: those of other sequences are elsewhere.
-  __device__ HalfTile<kDim>* at(std::int64_t index, std::int64_t batch, std::int64_t begin, std::int64_t head) const {
+  __device__ Tile* at(std::int64_t index, std::int64_t batch, std::int64_t begin, std::int64_t head) const {
     return tiles + head * per_head + (batch * length + begin) / kHalfRows + index;
   }
 };
@@ -76,8 +79,9 @@ struct HalfTiles {
 inline constexpr int kSplitThreads = 256;
 
 // Splits rows [first, first + 64) of one tensor; kSplitThreads threads.
-template <int kDim>
-__device__ __forceinline__ void split_rows(HalfTile<kDim>& target, int tensor, const FloatRows& rows, int first) {
+template <int kDim, int kTensors>
+__device__ __forceinline__ void split_rows(HalfTile<kDim, kTensors>& target, int tensor, const FloatRows& rows,
+                                           int first) {
   constexpr int kLanes = kDim / 4;  // threads of a row
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
 #pragma unroll
@@ -101,10 +105,10 @@ __device__ __forceinline__ void split_rows(HalfTile<kDim>& target, int tensor, c
   }
 }
 
-// Splits Q and dO, or K and V.
-template <int kDim, bool kKeys>
+// Splits Q and dO, K and V, or Q alone; of `a` the call is enough but for dO.
+template <int kDim, bool kKeys, int kTensors>
 __global__ void __launch_bounds__(kSplitThreads)
-    split_rows_kernel(const __grid_constant__ FloatBackward a, HalfTiles<kDim> target, TileTable table) {
+    split_rows_kernel(const __grid_constant__ FloatBackward a, HalfTiles<kDim, kTensors> target, TileTable table) {
   const AttentionCall& call = a.call;
   const std::int64_t count = table.count * (kKeys ? call.kv_heads : call.heads);
   for (std::int64_t work = blockIdx.x; work < count; work += gridDim.x) {
@@ -113,16 +117,35 @@ __global__ void __launch_bounds__(kSplitThreads)
     const Sequence s = call.sequence_at(place.sequence);
     const std::int64_t begin = kKeys ? s.key_begin : s.query_begin, rows = kKeys ? s.key_count : s.query_length;
     const int first = static_cast<int>(place.first);
-    HalfTile<kDim>& tile = target.at(place.sequence, s.batch, begin, head)[place.first / kHalfRows];
+    HalfTile<kDim, kTensors>& tile = target.at(place.sequence, s.batch, begin, head)[place.first / kHalfRows];
     const HeadRows& one = kKeys ? call.key : call.query;
-    const HeadRows& other = kKeys ? call.value : a.d_output;
     split_rows(tile, 0, float_rows(one, s.batch, head, begin, rows, call.head_dim), first);
-    split_rows(tile, 1, float_rows(other, s.batch, head, begin, rows, call.value_dim), first);
-    if (kKeys || threadIdx.x >= kHalfRows) continue;
+    if constexpr (kTensors == 2) {
+      const HeadRows& other = kKeys ? call.value : a.d_output;
+      split_rows(tile, 1, float_rows(other, s.batch, head, begin, rows, call.value_dim), first);
+    }
+    if (kKeys || kTensors == 1 || threadIdx.x >= kHalfRows) continue;
     const std::int64_t row = place.first + threadIdx.x, at = call.first_row(s, head) + row;
     tile.logsumexp[threadIdx.x] = row < rows ? a.logsumexp[at] : 0.f;
     tile.delta[threadIdx.x] = row < rows ? a.delta[at] : 0.f;
   }
+}
+
+// Splits the rows of one side into `memory`; `length` and `heads` are those of its tensors.
+template <int kDim, bool kKeys, int kTensors = 2>
+HalfTiles<kDim, kTensors> split_side(const FloatBackward& a, const TileTable& table, std::int64_t length,
+                                     std::int64_t heads, DeviceBuffer& memory) {
+  using Tiles = HalfTiles<kDim, kTensors>;
+  Tiles tiles = {
+      .tiles = nullptr, .per_head = Tiles::count(a.call.batch, length, a.call.sequence_count), .length = length};
+  memory = DeviceBuffer(static_cast<std::size_t>(tiles.per_head * heads) * sizeof(typename Tiles::Tile));
+  tiles.tiles = memory.as<typename Tiles::Tile>();
+  if (const std::int64_t count = table.count * heads; count > 0) {
+    split_rows_kernel<kDim, kKeys, kTensors>
+        <<<grid_for(count, 1), kSplitThreads, 0, current_stream()>>>(a, tiles, table);
+    check_launch("attention split_rows_kernel");
+  }
+  return tiles;
 }
 
 }  // namespace headway::inline v0::internal::cuda
