@@ -16,7 +16,7 @@ ARCHITECTURE = "sm_90a"
 # The others have options that cost more registers, and may spill a little.
 TUNED = (
     r"hopper_forward_kernel.*Li(64|128|256)ELi[01]ELb[01]E",  # ForwardShape<T, dimension, rules, short>
-    r"hopper_float_backward_kernel",
+    r"hopper_float_(forward|backward)_kernel",
     r"backward_kernel.*BackwardTiles.*Li(64|128|256)EL.*BackwardRulesE[01]E",  # <T, dimension, rules, ordered>
 )
 
