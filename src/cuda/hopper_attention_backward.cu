@@ -100,37 +100,39 @@ BackwardMask make_mask(const AttentionProblem& problem) {
   return mask;
 }
 
-// Whether bulk copies reach a bias (batch, heads, query_length, key_length); broadcast dimensions have the stride 0.
+// A bias (batch, heads, query_length, key_length) without what is broadcast: one batch entry or head for all, and of
+// rows that are all the same one tile.
+Tensor distinct_bias(const Tensor& bias) {
+  const auto count = [&](int i, std::int64_t once) { return bias.stride(i) == 0 ? once : bias.size(i); };
+  const std::int64_t rows = std::min<std::int64_t>(bias.size(2), kBackwardRows);
+  return bias.slice(0, 0, count(0, 1)).slice(1, 0, count(1, 1)).slice(2, 0, count(2, rows));
+}
+
 bool copies_reach(const Tensor& bias) {
   for (int i = 0; i < 3; ++i) {
     const std::int64_t stride = bias.stride(i);
-    if (bias.size(i) > 1 && (stride < 0 || stride % 8 != 0 || stride >= std::int64_t{1} << 38)) return false;
+    if (bias.size(i) > 1 && (stride <= 0 || stride % 8 != 0 || stride >= std::int64_t{1} << 38)) return false;
   }
   return bias.stride(3) == 1 && reinterpret_cast<std::uintptr_t>(bias.raw_data()) % 16 == 0;
 }
 
-// A bias without the batch entries and heads that are broadcast.
-Tensor distinct_planes(const Tensor& bias) {
-  return bias.slice(0, 0, bias.stride(0) == 0 ? 1 : bias.size(0)).slice(1, 0, bias.stride(1) == 0 ? 1 : bias.size(1));
-}
-
 // The same bias where bulk copies reach it: its rows are a multiple of 16 bytes apart.
 Tensor reachable_bias(const Tensor& bias) {
-  if (copies_reach(bias)) return bias;
-  const Tensor once = distinct_planes(bias);
+  const Tensor once = distinct_bias(bias);
+  if (copies_reach(once)) return once;
   const std::int64_t keys = bias.size(3), row = (keys + 7) / 8 * 8;
   Tensor copy = Tensor::empty({once.size(0), once.size(1), once.size(2), row}, bias.dtype(), bias.device());
   copy = copy.slice(3, 0, keys);
   copy.copy_from(once);
-  return copy.expand(bias.shape());
+  return copy;
 }
 
-BackwardBias make_bias(const Tensor& tensor) {
+BackwardBias make_bias(const AttentionProblem& problem) {
   BackwardBias bias = {};
-  if (!tensor.defined()) return bias;
-  bias.data = tensor.raw_data();
-  for (int i = 0; i < 4; ++i) bias.stride[i] = tensor.stride(i);
-  bias.dtype = tensor.dtype();
+  if (!problem.bias.defined()) return bias;
+  bias.data = problem.bias.raw_data();
+  for (int i = 0; i < 4; ++i) bias.stride[i] = problem.bias.stride(i);
+  bias.dtype = problem.bias.dtype();
   return bias;
 }
 
@@ -169,7 +171,8 @@ BackwardRules choose_rules(const AttentionProblem& problem) {
   if (other || bias + mask + drops > 1) return BackwardRules::all;
   if (drops) return BackwardRules::dropout;
   if (bias) {
-    const bool is_quick = problem.bias.dtype() == problem.query.dtype() &&
+    // Bulk copies begin at multiples of 8 keys, where the sequences of a packed batch need not begin.
+    const bool is_quick = problem.bias.dtype() == problem.query.dtype() && !problem.packed &&
                           (kernel_dim(problem) <= 128 || has_pairs(problem.bias, problem));
     return is_quick ? BackwardRules::bias : BackwardRules::all;
   }
@@ -270,7 +273,7 @@ BackwardParameters make_parameters(const AttentionProblem& problem, const Attent
   p.scale_log2 = static_cast<float>(problem.scale * 1.4426950408889634);
   p.softcap = static_cast<float>(problem.softcap);
   p.mask = make_mask(problem);
-  p.bias = make_bias(problem.bias);
+  p.bias = make_bias(problem);
   p.dropout = {problem.dropout.threshold, static_cast<float>(problem.dropout.scale), problem.dropout.seed};
   return p;
 }
@@ -398,10 +401,6 @@ BiasGradient make_bias_gradient(const AttentionProblem& problem, const Tensor& d
   gradient.data = reinterpret_cast<float*>(d_bias.raw_data());
   gradient.batch = static_cast<int>(d_bias.size(0));
   gradient.heads = static_cast<int>(d_bias.size(1));
-  for (const Sequence& s : problem.sequences) {
-    gradient.queries = std::max(gradient.queries, static_cast<int>(s.query_length));
-    gradient.keys = std::max(gradient.keys, static_cast<int>(s.key_length));
-  }
   return gradient;
 }
 
@@ -444,8 +443,7 @@ bool hopper_attention_backward(const AttentionProblem& problem, const AttentionB
   Tensor bias;
   if (variant.rules == BackwardRules::bias) {
     bias = reachable_bias(problem.bias);
-    p.bias = make_bias(bias);
-    p.bias.map = make_map(distinct_planes(bias), kBackwardRows);
+    p.bias.map = make_map(bias, kBackwardRows);
   }
   BackwardPasses passes = make_passes(problem, inputs, gradients, dim);
   const std::vector<BackwardSequence> sequences = make_sequences(problem);

@@ -30,8 +30,7 @@ constexpr int kThreads = 384, kProducerRegisters = 40, kConsumerRegisters = 232,
 // A block's place, and the heads that it sums up.
 struct BiasWork {
   int split, target;
-  int sequence;      // of a packed batch, else -1
-  int query0, key0;  // of the block, in the sequence
+  int query0, key0;  // of the block
   int first, end;    // of the target's heads, all batch entries counted
 
   __device__ BiasWork(const BackwardParameters& p, const BiasGradient& g) {
@@ -40,8 +39,6 @@ struct BiasWork {
     rest /= g.key_tiles;
     query0 = rest % g.query_tiles * kSide;
     rest /= g.query_tiles;
-    sequence = p.packed_blocks == nullptr ? -1 : rest % p.sequence_count;
-    if (sequence >= 0) rest /= p.sequence_count;
     split = rest % g.splits;
     target = rest / g.splits;
     const std::int64_t count = (g.batch > 1 ? 1 : p.batch) * (g.heads > 1 ? 1 : p.heads);
@@ -78,7 +75,7 @@ struct BiasCursor {
     enter_batch();
   }
   __device__ __forceinline__ void enter_batch() {
-    its = sequence_at(p, work.sequence >= 0 ? work.sequence : batch);
+    its = sequence_at(p, batch);
     seen = work.is_seen(p, its);
   }
   __device__ __forceinline__ void advance() {
@@ -106,9 +103,9 @@ __device__ __forceinline__ void copy_bias(const BackwardParameters& p, const Bia
                                           std::uint32_t base) {
   barrier_expect(base + kBiasFullAt, 4 * kHalfBytes);
   for (int half = 0; half < 4; ++half) {
-    load_columns(base + kBiasAt + half * kHalfBytes, &p.bias.map, base + kBiasFullAt,
-                 at.its.key_begin + work.key0 + half % 2 * 64, at.its.query_begin + work.query0 + half / 2 * 64,
-                 p.bias.stride[1] == 0 ? 0 : at.head, p.bias.stride[0] == 0 ? 0 : at.batch);
+    load_columns(base + kBiasAt + half * kHalfBytes, &p.bias.map, base + kBiasFullAt, work.key0 + half % 2 * 64,
+                 p.bias.stride[2] == 0 ? 0 : work.query0 + half / 2 * 64, p.bias.stride[1] == 0 ? 0 : at.head,
+                 p.bias.stride[0] == 0 ? 0 : at.batch);
   }
 }
 
@@ -122,7 +119,7 @@ __device__ __forceinline__ void copy_stages(const BackwardParameters& p, const B
   int stage = 0, phase = 0;
   for (; at.left > 0; at.advance()) {
     if (!at.seen) continue;
-    const int row = kQueries ? at.its.query_begin + work.query0 : at.its.key_begin + work.key0;
+    const int row = kQueries ? work.query0 : work.key0;
     const int head = kQueries ? at.head : at.kv_head;
 #pragma unroll
     for (int c = 0; c < 2 * kDim; c += 64) {
@@ -154,7 +151,7 @@ struct BiasConsumer {
   const BiasWork& work;
   const std::uint32_t base;
   const int group, lane, warp;
-  const int own_query;   // of the thread, in the sequence
+  const int own_query;   // of the thread
   float s[kElements];    // S, then P: (64 queries, kSide)
   float dp[kElements];   // dP: likewise
   float sum[kElements];  // of dS over the heads: likewise
@@ -318,7 +315,7 @@ struct BiasConsumer {
   __device__ __forceinline__ void store(const BackwardSequence& its) const {
     const std::int64_t plane = static_cast<std::int64_t>(work.split) * g.batch * g.heads + work.target;
     const int key = work.key0 + 2 * (lane % 4), keys_left = its.key_length - key;
-    float* to = g.data + (plane * p.query_length + its.query_begin + own_query) * p.key_length + its.key_begin + key;
+    float* to = g.data + (plane * p.query_length + own_query) * p.key_length + key;
 #pragma unroll
     for (int i = 0; i < kElements; ++i) {
       const int y = i / 2 % 2 * 8, x = i / 4 * 8 + i % 2;
@@ -415,13 +412,11 @@ int choose_splits(std::int64_t blocks, std::int64_t planes) {
 }  // namespace
 
 void add_up_bias_gradient(const BackwardParameters& p, BiasGradient g, DType dtype, int dim) {
-  g.query_tiles = (g.queries + kSide - 1) / kSide;
-  g.key_tiles = (g.keys + kSide - 1) / kSide;
-  const bool packed = p.packed_blocks != nullptr;
+  g.query_tiles = (p.query_length + kSide - 1) / kSide;
+  g.key_tiles = (p.key_length + kSide - 1) / kSide;
   const std::int64_t planes = static_cast<std::int64_t>(g.batch > 1 ? 1 : p.batch) * (g.heads > 1 ? 1 : p.heads);
-  std::int64_t blocks = static_cast<std::int64_t>(g.query_tiles) * g.key_tiles * g.batch * g.heads;
-  if (packed) blocks *= p.sequence_count;
-  g.splits = packed ? 1 : choose_splits(blocks, planes);
+  const std::int64_t blocks = static_cast<std::int64_t>(g.query_tiles) * g.key_tiles * g.batch * g.heads;
+  g.splits = choose_splits(blocks, planes);
   const std::int64_t elements = static_cast<std::int64_t>(g.batch) * g.heads * p.query_length * p.key_length;
   float* target = g.data;
   DeviceBuffer parts;  // (splits, batch, heads, query_length, key_length)

@@ -12,14 +12,12 @@ struct BiasGradient {
   CUtensorMap key, value;              // copies of 64 rows and 64 columns
   float* data = nullptr;               // (batch, heads, query_length, key_length)
   int batch = 1, heads = 1;            // 1 where the bias is broadcast
-  int queries = 0, keys = 0;           // of the longest sequence
   int query_tiles = 0, key_tiles = 0;  // chosen by the launch, as are the splits
   int splits = 1;                      // parts of the heads that are summed up on their own
 };
 
 // gradient.data = dS, summed over the heads and batch entries that share a plane of the bias, in a fixed order. p: of
-// BackwardRules::bias, its statistics of rows computed. Elements outside the sequences of a packed batch stay as they
-// are.
+// BackwardRules::bias, its statistics of rows computed.
 void add_up_bias_gradient(const BackwardParameters& p, BiasGradient gradient, DType dtype, int dim);
 
 }  // namespace headway::inline v0::internal::cuda

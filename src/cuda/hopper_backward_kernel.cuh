@@ -52,16 +52,17 @@ __device__ __forceinline__ void copy_bias_tiles(const BackwardParameters& p, con
                                                 std::uint32_t base) {
   const BackwardBarriers barriers{base + Tiles::kBarriersAt};
   const int batch = p.bias.stride[0] == 0 ? 0 : work.batch;
+  const bool same_rows = p.bias.stride[2] == 0;
   TileCursor cursor(work);
   for (int i = 0; i < work.tiles; ++i, cursor.advance()) {
     const int stage = i % Tiles::kBiasStages, phase = i / Tiles::kBiasStages & 1;
-    const int row = work.query_begin + cursor.tile * Tiles::kRows, head = p.bias.stride[1] == 0 ? 0 : cursor.head;
+    const int row = same_rows ? 0 : cursor.tile * Tiles::kRows, head = p.bias.stride[1] == 0 ? 0 : cursor.head;
     for (int group = 0; group < 2; ++group) {
       const int slot = 2 * stage + group;
       barrier_wait(barriers.bias_empty(slot), phase ^ 1);
       barrier_expect(barriers.bias_full(slot), Tiles::kBiasBytes);
       load_columns(base + Tiles::kBiasAt + slot * Tiles::kBiasBytes, &p.bias.map, barriers.bias_full(slot),
-                   work.key_begin + work.key0 + group * 64, row, head, batch);
+                   work.key0 + group * 64, row, head, batch);
     }
   }
 }

@@ -39,8 +39,9 @@ struct BackwardMask {
   bool true_keeps;
 };
 
-// What is added to the scores (batch, heads, query_length, key_length), strides in elements; null: nothing. The map is
-// over it without the batch entries and heads that are broadcast, and there where the kernel is made for a bias alone.
+// What is added to the scores (batch, heads, query_length, key_length), strides in elements; null: nothing. Where
+// the kernel is made for a bias alone there is a map over it without the batch entries and heads that are broadcast, and
+// over one tile of rows where all are the same.
 struct BackwardBias {
   const void* data;
   std::int64_t stride[4];

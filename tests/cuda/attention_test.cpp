@@ -144,8 +144,9 @@ Case draw_common(Random& random) {
   if (random.chance(0.1)) c.offset = PerEntryKind::each;
   if (random.chance(0.1)) c.mask = MaskKind::keep;
   c.mask_extent = random.chance(0.5) ? Extent::batch_key : Extent::full;
-  c.bias = random.chance(0.1);
-  c.bias_extent = random.chance(0.5) ? Extent::query_key : Extent::full;
+  c.bias = random.chance(0.2);
+  c.bias_extent = static_cast<Extent>(random.between(0, 3));                    // all that have four dimensions
+  if (c.bias && random.chance(0.5)) c.key_length = (c.key_length + 7) / 8 * 8;  // rows that bulk copies reach
   if (random.chance(0.1)) c.softcap = 2;
   if (random.chance(0.1)) c.alibi = AlibiKind::per_head;
   c.sinks = random.chance(0.1);
