@@ -2,9 +2,9 @@
 # Runs the tools of compute-sanitizer over the tests of the CUDA library, on a reduced list of cases: one line per run.
 #   tools/cuda_sanitize.sh [DIRECTORY]     with the cuda_*_test programs (default: build/release/tests/cuda)
 # initcheck does not see bulk stores from shared memory (TMA), by which the Hopper kernels and cuBLASLt write their
-# results, and is therefore left to the portable kernels. racecheck does not come to an end
-# over the Hopper kernels, whose warps wait for each other at barriers in memory: a test of one second takes it minutes.
-# Errors that CUDA's functions return are not counted: tests ask for more memory than there is.
+# results, and is therefore left to the portable kernels. racecheck does not come to an end over the Hopper kernels,
+# whose warps wait for each other at barriers in memory: a test of one second takes it minutes. Errors that CUDA's
+# functions return are not counted: tests ask for more memory than there is.
 set -uo pipefail
 tests=${1:-build/release/tests/cuda}
 command -v compute-sanitizer > /dev/null || { echo "cuda_sanitize: compute-sanitizer is not on the PATH" >&2; exit 1; }
