@@ -160,7 +160,7 @@ bool float_attention(const AttentionProblem& problem, AttentionResult& result) {
     a.logsumexp = static_cast<float*>(result.logsumexp.raw_data());
     launch(uploaded, a);
   };
-  if (hopper_takes_float_forward(problem)) {
+  if (is_for_halves(problem)) {
     run_forward([&](UploadedCall& uploaded, FloatForward& a) { hopper_float_forward(problem, uploaded, a); });
     return true;
   }

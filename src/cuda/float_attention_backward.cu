@@ -248,7 +248,7 @@ bool float_attention_backward(const AttentionProblem& problem, const AttentionBa
                  [&](UploadedCall&, FloatBackward& a) { float_short_backward(problem, a); });
     return true;
   }
-  if (hopper_takes_float_backward(problem)) {
+  if (is_for_halves(problem)) {
     run_backward(problem, inputs, gradients, false,
                  [&](UploadedCall& uploaded, FloatBackward& a) { hopper_float_backward(problem, uploaded, a); });
     return true;

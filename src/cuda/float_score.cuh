@@ -55,6 +55,13 @@ inline std::int64_t longest_side(const AttentionProblem& problem) {
   return std::max(longest_queries(problem), longest_keys(problem));
 }
 
+// Whether of these problems one is for Hopper's products of float16 halves: long sequences of few columns.
+inline bool is_for_halves(const AttentionProblem& problem) {
+  constexpr std::int64_t kMost = 64, kLeastLength = 65;
+  return device_properties().capability == 90 && problem.head_dim <= kMost && problem.value_dim <= kMost &&
+         longest_queries(problem) >= kLeastLength && longest_keys(problem) >= kLeastLength;
+}
+
 // Calls f.template operator()<kDim>() with the columns, rounded up to 32, 64 or 128.
 template <typename Function>
 void dispatch_columns(const AttentionProblem& problem, const Function& f) {

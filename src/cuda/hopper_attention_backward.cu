@@ -67,10 +67,8 @@ bool takes(const AttentionProblem& problem, const AttentionBackwardInputs& input
 CUtensorMap make_map(const Tensor& tensor, int rows) {
   const auto size = [&](int i) { return static_cast<cuuint64_t>(tensor.size(i)); };
   const cuuint64_t sizes[4] = {size(3), size(2), size(1), size(0)};
-  const auto stride = [&](int i) {  // in bytes; a dimension of one has none, and any valid number will do
-    return static_cast<cuuint64_t>(tensor.size(i) == 1 ? (tensor.size(3) + 7) / 8 * 8 : tensor.stride(i)) * 2;
-  };
-  const cuuint64_t strides[3] = {stride(2), stride(1), stride(0)};
+  const cuuint64_t strides[3] = {tensor_map_stride(tensor, 2), tensor_map_stride(tensor, 1),
+                                 tensor_map_stride(tensor, 0)};
   const cuuint32_t box[4] = {64, static_cast<cuuint32_t>(rows), 1, 1}, ones[4] = {1, 1, 1, 1};
   const auto type =
       tensor.dtype() == DType::float16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
@@ -108,18 +106,10 @@ Tensor distinct_bias(const Tensor& bias) {
   return bias.slice(0, 0, count(0, 1)).slice(1, 0, count(1, 1)).slice(2, 0, count(2, rows));
 }
 
-bool copies_reach(const Tensor& bias) {
-  for (int i = 0; i < 3; ++i) {
-    const std::int64_t stride = bias.stride(i);
-    if (bias.size(i) > 1 && (stride <= 0 || stride % 8 != 0 || stride >= std::int64_t{1} << 38)) return false;
-  }
-  return bias.stride(3) == 1 && reinterpret_cast<std::uintptr_t>(bias.raw_data()) % 16 == 0;
-}
-
 // The same bias where bulk copies reach it: its rows are a multiple of 16 bytes apart.
 Tensor reachable_bias(const Tensor& bias) {
   const Tensor once = distinct_bias(bias);
-  if (copies_reach(once)) return once;
+  if (is_reachable(once)) return once;
   const std::int64_t keys = bias.size(3), row = (keys + 7) / 8 * 8;
   Tensor copy = Tensor::empty({once.size(0), once.size(1), once.size(2), row}, bias.dtype(), bias.device());
   copy = copy.slice(3, 0, keys);

@@ -85,22 +85,6 @@ __device__ inline float dropout_factor(const BackwardDropout& dropout, int seque
 }
 
 // ---- a warp's 16 keys and kQueries queries at once ----
-// Four 8 x 8 matrices from shared memory; lane l gives the address of row l % 8 of matrix l / 8.
-__device__ __forceinline__ void ldmatrix(std::uint32_t (&to)[4], std::uint32_t address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(address)
-               : "memory");
-}
-
-// The same, each matrix transposed.
-__device__ __forceinline__ void ldmatrix_transposed(std::uint32_t (&to)[4], std::uint32_t address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(address)
-               : "memory");
-}
-
 // An 8 x 8 matrix of 16-bit elements, transposed: lane l holds the pair (row l / 4, columns 2 (l % 4) + {0, 1}).
 __device__ __forceinline__ std::uint32_t transpose_matrix(std::uint32_t pair) {
   std::uint32_t result;

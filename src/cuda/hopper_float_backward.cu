@@ -11,14 +11,11 @@
 #include <new>
 
 #include "cuda/hopper_float_backward.h"
+#include "cuda/hopper_float_blocks.cuh"
 #include "cuda/hopper_float_products.cuh"
 
 namespace headway::inline v0::internal::cuda {
 namespace {
-
-// Threads of the warpgroup that brings the rows. One of them does, but registers are given to warpgroups.
-constexpr int kBringers = 128;
-constexpr int kStages = 4;  // of streamed rows
 
 // Which side a block owns, and the columns, padded. With few columns there are registers for a third warpgroup.
 template <int kColumns, bool kOwnsKeys>
@@ -38,7 +35,7 @@ struct PassWork {
 
   __device__ PassWork(const FloatBackward& a, int its_item) : item(its_item) {
     const TileTable& table = table_of(a);
-    const std::int64_t index = index_of(item), tile = index % table.count;
+    const std::int64_t index = item_index(item), tile = index % table.count;
     // Queries from the last to the first: under a causal mask the last have the most to do.
     const TilePlace place = table.at(Shape::kKeys ? tile : table.count - 1 - tile);
     const int group = Shape::kKeys ? static_cast<int>(a.call.group) : 1;
@@ -51,9 +48,8 @@ struct PassWork {
 
   // Whether this block has so many items.
   static __device__ bool exists(const FloatBackward& a, int item) {
-    return index_of(item) < table_of(a).count * (Shape::kKeys ? a.call.kv_heads : a.call.heads);
+    return item_index(item) < table_of(a).count * (Shape::kKeys ? a.call.kv_heads : a.call.heads);
   }
-  static __device__ std::int64_t index_of(int item) { return blockIdx.x + static_cast<std::int64_t>(item) * gridDim.x; }
   static __device__ const TileTable& table_of(const FloatBackward& a) {
     return Shape::kKeys ? a.key_tiles : a.query_tiles;
   }
@@ -63,8 +59,8 @@ struct PassWork {
 template <class Shape>
 struct alignas(1024) PassTiles {
   HalfTile<Shape::kDim> owned[Shape::kGroups];  // (warpgroup)
-  HalfTile<Shape::kDim> streamed[kStages];      // (stage)
-  std::uint64_t owned_full, owned_empty, full[kStages], empty[kStages];
+  HalfTile<Shape::kDim> streamed[kTileStages];  // (stage)
+  TileBarriers<Shape::kWarps> barriers;
   alignas(PassWork<Shape>) unsigned char work[sizeof(PassWork<Shape>)];
   alignas(FloatBackwardHead) unsigned char head[sizeof(FloatBackwardHead)];
 };
@@ -82,19 +78,6 @@ using GradientSums = float[1][Shape::kColumnTiles][4];
 
 // ---- one head ----
 
-// Before the first step.
-template <class Shape>
-__device__ void init_barriers(PassTiles<Shape>& tiles) {
-  if (threadIdx.x != 0) return;
-  barrier_init(shared_address(&tiles.owned_full), 1);
-  barrier_init(shared_address(&tiles.owned_empty), Shape::kWarps);
-  for (int i = 0; i < kStages; ++i) {
-    barrier_init(shared_address(&tiles.full[i]), 1);
-    barrier_init(shared_address(&tiles.empty[i]), Shape::kWarps);
-  }
-  barrier_init_fence();
-}
-
 // Brings the tiles of rows [first, end), by one thread. `tiles` are those of the head's sequence, `steps` are counted
 // on.
 template <class Shape>
@@ -102,11 +85,11 @@ __device__ void bring_rows(PassTiles<Shape>& shared, const HalfTile<Shape::kDim>
                            int& steps) {
   constexpr int kBytes = sizeof(HalfTile<Shape::kDim>);
   for (int row = first; row < end; row += kHalfRows, ++steps) {
-    const int stage = steps % kStages;
-    barrier_wait(shared_address(&shared.empty[stage]), steps / kStages % 2 ^ 1);
-    barrier_expect(shared_address(&shared.full[stage]), kBytes);
+    const int stage = steps % kTileStages;
+    barrier_wait(shared_address(&shared.barriers.empty[stage]), steps / kTileStages % 2 ^ 1);
+    barrier_expect(shared_address(&shared.barriers.full[stage]), kBytes);
     bulk_load(shared_address(&shared.streamed[stage]), tiles + row / kHalfRows, kBytes,
-              shared_address(&shared.full[stage]));
+              shared_address(&shared.barriers.full[stage]));
   }
 }
 
@@ -115,10 +98,10 @@ template <class Shape>
 __device__ void bring_owned(PassTiles<Shape>& shared, const HalfTile<Shape::kDim>* tiles, int first, int rows) {
   constexpr int kBytes = sizeof(HalfTile<Shape::kDim>);
   const int count = min(Shape::kGroups, (rows - first + kHalfRows - 1) / kHalfRows);
-  barrier_expect(shared_address(&shared.owned_full), count * kBytes);
+  barrier_expect(shared_address(&shared.barriers.owned_full), count * kBytes);
   for (int i = 0; i < count; ++i) {
     bulk_load(shared_address(&shared.owned[i]), tiles + first / kHalfRows + i, kBytes,
-              shared_address(&shared.owned_full));
+              shared_address(&shared.barriers.owned_full));
   }
 }
 
@@ -138,11 +121,11 @@ __device__ __forceinline__ void add_rows(const FloatRule& rule, PassTiles<Shape>
     own_high[1].load(own, 1, Shape::warp_row() % kHalfRows);
   }
   for (int row = first; row < end; row += kHalfRows, ++steps) {
-    const int stage = steps % kStages;
+    const int stage = steps % kTileStages;
     const HalfTile<kDim>& streamed = tiles.streamed[stage];
     const bool is_seen = Shape::kKeys ? Sight(rule, row, row + kHalfRows).sees_some(group_row, group_row + kHalfRows)
                                       : Sight(rule, group_row, group_row + kHalfRows).sees_some(row, row + kHalfRows);
-    barrier_wait(shared_address(&tiles.full[stage]), steps / kStages % 2);
+    barrier_wait(shared_address(&tiles.barriers.full[stage]), steps / kTileStages % 2);
     if (is_seen) {
       float weights[32], d_scores[32];
       wgmma_fence();
@@ -173,7 +156,7 @@ __device__ __forceinline__ void add_rows(const FloatRule& rule, PassTiles<Shape>
         first_step.add_to(first_sums);
       }
     }
-    release(tiles.empty[stage]);
+    release(tiles.barriers.empty[stage]);
   }
 }
 
@@ -205,7 +188,7 @@ __device__ void bring(const PassCall<Shape::kDim>& a, PassTiles<Shape>& tiles) {
   for (int item = 0; PassWork<Shape>::exists(a.backward, item); ++item) {
     const PassWork<Shape> work(a.backward, item);
     const Sequence s = call.sequence_at(work.sequence);
-    barrier_wait(shared_address(&tiles.owned_empty), item % 2 ^ 1);
+    barrier_wait(shared_address(&tiles.barriers.owned_empty), item % 2 ^ 1);
     if constexpr (Shape::kKeys) {
       bring_owned(tiles, a.keys.at(work.sequence, s.batch, s.key_begin, work.own_head), work.first, s.key_length);
     } else {
@@ -236,11 +219,11 @@ __device__ __forceinline__ void own(const PassCall<Shape::kDim>& a, PassTiles<Sh
       named_sync(1, Shape::kOwners);  // the head before this one
       if (threadIdx.x == 0) new (&head) FloatBackwardHead(a.backward, work.sequence, h);
       named_sync(1, Shape::kOwners);
-      if (h == work.first_head) barrier_wait(shared_address(&tiles.owned_full), work.item % 2);
+      if (h == work.first_head) barrier_wait(shared_address(&tiles.barriers.owned_full), work.item % 2);
       const StreamedRange<Shape> range(head.rule, work.first);
       add_rows(head.rule, tiles, work.first, range.first, range.end, steps, first_sums, second_sums);
     }
-    release(tiles.owned_empty);
+    release(tiles.barriers.owned_empty);
     const int row = work.first + Shape::warp_row();
     const float scales[1][2] = {{head.rule.scale, head.rule.scale}}, ones[1][2] = {{1.f, 1.f}};
     if constexpr (Shape::kKeys) {
@@ -259,7 +242,7 @@ __global__ void __launch_bounds__(Shape::kOwners + kBringers, 1)
     hopper_float_backward_kernel(const __grid_constant__ PassCall<Shape::kDim> a) {
   extern __shared__ __align__(1024) unsigned char shared[];
   auto& tiles = *reinterpret_cast<PassTiles<Shape>*>(shared);
-  init_barriers(tiles);
+  tiles.barriers.init();
   __syncthreads();
   if (threadIdx.x >= Shape::kOwners) {
     registers_less<Shape::kBringerRegisters>();
@@ -300,12 +283,6 @@ void launch(UploadedCall& uploaded, FloatBackward& a) {
 }
 
 }  // namespace
-
-bool hopper_takes_float_backward(const AttentionProblem& problem) {
-  constexpr std::int64_t kMost = 64, kLeastLength = 65;
-  return device_properties().capability == 90 && problem.head_dim <= kMost && problem.value_dim <= kMost &&
-         longest_queries(problem) >= kLeastLength && longest_keys(problem) >= kLeastLength;
-}
 
 void hopper_float_backward(const AttentionProblem& problem, UploadedCall& uploaded, FloatBackward& backward) {
   if (problem.head_dim <= 32 && problem.value_dim <= 32) {

@@ -8,10 +8,7 @@ namespace headway::inline v0::internal::cuda {
 
 struct FloatBackward;
 
-// Whether these kernels take a problem that the float32 backward takes: long sequences on Hopper.
-bool hopper_takes_float_backward(const AttentionProblem& problem);
-
-// Fills dQ, dK and dV; `backward` has everything but its tables of tiles.
+// Fills dQ, dK and dV of a problem that is_for_halves(); `backward` has everything but its tables of tiles.
 void hopper_float_backward(const AttentionProblem& problem, UploadedCall& uploaded, FloatBackward& backward);
 
 }  // namespace headway::inline v0::internal::cuda

@@ -11,15 +11,12 @@
 #include <new>
 
 #include "cuda/float_forward.cuh"
+#include "cuda/hopper_float_blocks.cuh"
 #include "cuda/hopper_float_forward.h"
 #include "cuda/hopper_float_products.cuh"
 
 namespace headway::inline v0::internal::cuda {
 namespace {
-
-// Threads of the warpgroup that brings the tiles. One of them does, but registers are given to warpgroups.
-constexpr int kBringers = 128;
-constexpr int kStages = 4;  // of tiles of keys
 
 // Three warpgroups, so that one's softmax is hidden behind the products of the others; whether there is dropout.
 template <int kColumns, bool kDropout>
@@ -43,7 +40,7 @@ struct OwnWork {
   int item, sequence, head, first;
 
   __device__ OwnWork(const FloatForward& a, int its_item) : item(its_item) {
-    const std::int64_t index = index_of(item);
+    const std::int64_t index = item_index(item);
     // From the last to the first: under a causal mask the last have the most to do.
     const TilePlace place = a.tiles.at(a.tiles.count - 1 - index % a.tiles.count);
     sequence = static_cast<int>(place.sequence);
@@ -53,31 +50,18 @@ struct OwnWork {
 
   // Whether this block has so many items.
   static __device__ bool exists(const FloatForward& a, int item) {
-    return index_of(item) < a.tiles.count * a.call.heads;
+    return item_index(item) < a.tiles.count * a.call.heads;
   }
-  static __device__ std::int64_t index_of(int item) { return blockIdx.x + static_cast<std::int64_t>(item) * gridDim.x; }
 };
 
 // One block's shared memory.
 template <class Shape>
 struct alignas(1024) OwnTiles {
   HalfTile<Shape::kDim, 1> queries[Shape::kGroups];  // (warpgroup)
-  HalfTile<Shape::kDim> keys[kStages];               // (stage): K and V
-  std::uint64_t queries_full, queries_empty, full[kStages], empty[kStages];
+  HalfTile<Shape::kDim> keys[kTileStages];           // (stage): K and V
+  TileBarriers<Shape::kWarps> barriers;
   alignas(OwnWork) unsigned char work[sizeof(OwnWork)];
   alignas(ForwardHead) unsigned char head[sizeof(ForwardHead)];
-
-  // Before the first step.
-  __device__ void init_barriers() {
-    if (threadIdx.x != 0) return;
-    barrier_init(shared_address(&queries_full), 1);
-    barrier_init(shared_address(&queries_empty), Shape::kWarps);
-    for (int i = 0; i < kStages; ++i) {
-      barrier_init(shared_address(&full[i]), 1);
-      barrier_init(shared_address(&empty[i]), Shape::kWarps);
-    }
-    barrier_init_fence();
-  }
 };
 
 // The keys that the queries of a block see; the first is a multiple of kHalfRows.
@@ -99,8 +83,8 @@ __device__ void bring(const OwnCall<Shape::kDim>& a, OwnTiles<Shape>& shared) {
     const auto* queries = a.queries.at(work.sequence, s.batch, s.query_begin, work.head) + work.first / kHalfRows;
     const int rows = static_cast<int>(s.query_length) - work.first;
     const int count = min(Shape::kGroups, (rows + kHalfRows - 1) / kHalfRows);
-    const std::uint32_t queries_full = shared_address(&shared.queries_full);
-    barrier_wait(shared_address(&shared.queries_empty), item % 2 ^ 1);
+    const std::uint32_t queries_full = shared_address(&shared.barriers.owned_full);
+    barrier_wait(shared_address(&shared.barriers.owned_empty), item % 2 ^ 1);
     barrier_expect(queries_full, count * kQueryBytes);
     for (int i = 0; i < count; ++i) {
       bulk_load(shared_address(&shared.queries[i]), queries + i, kQueryBytes, queries_full);
@@ -108,9 +92,9 @@ __device__ void bring(const OwnCall<Shape::kDim>& a, OwnTiles<Shape>& shared) {
     const auto* keys = a.keys.at(work.sequence, s.batch, s.key_begin, work.head / call.group);
     const KeyRange range = streamed_keys<Shape>(FloatRule(call, work.sequence, work.head), work.first);
     for (int key = range.first; key < range.end; key += kHalfRows, ++steps) {
-      const int stage = steps % kStages;
-      const std::uint32_t full = shared_address(&shared.full[stage]);
-      barrier_wait(shared_address(&shared.empty[stage]), steps / kStages % 2 ^ 1);
+      const int stage = steps % kTileStages;
+      const std::uint32_t full = shared_address(&shared.barriers.full[stage]);
+      barrier_wait(shared_address(&shared.barriers.empty[stage]), steps / kTileStages % 2 ^ 1);
       barrier_expect(full, kKeyBytes);
       bulk_load(shared_address(&shared.keys[stage]), keys + key / kHalfRows, kKeyBytes, full);
     }
@@ -181,9 +165,9 @@ __device__ __forceinline__ void add_keys(const FloatRule& rule, OwnTiles<Shape>&
   const float* own_units = own.units[0] + Shape::warp_row() % kHalfRows + fragment_row();
   const float units[2] = {own_units[0], own_units[8]};
   for (int key = range.first; key < range.end; key += kHalfRows, ++steps) {
-    const int stage = steps % kStages;
+    const int stage = steps % kTileStages;
     const HalfTile<kDim>& streamed = tiles.keys[stage];
-    barrier_wait(shared_address(&tiles.full[stage]), steps / kStages % 2);
+    barrier_wait(shared_address(&tiles.barriers.full[stage]), steps / kTileStages % 2);
     if (Sight(rule, group_row, group_row + kHalfRows).sees_some(key, key + kHalfRows)) {
       float scores[32], factors[1][2];
       wgmma_fence();
@@ -201,7 +185,7 @@ __device__ __forceinline__ void add_keys(const FloatRule& rule, OwnTiles<Shape>&
       wgmma_wait<0>();
       step.add_to(output, factors);
     }
-    release(tiles.empty[stage]);
+    release(tiles.barriers.empty[stage]);
   }
 }
 
@@ -220,9 +204,9 @@ __device__ __forceinline__ void own(const FloatForward& a, OwnTiles<Shape>& tile
     named_sync(1, Shape::kOwners);
     FloatSoftmax<1> softmax;
     OutputSums<Shape> output = {};
-    barrier_wait(shared_address(&tiles.queries_full), work.item % 2);
+    barrier_wait(shared_address(&tiles.barriers.owned_full), work.item % 2);
     add_keys(head.rule, tiles, work.first, streamed_keys<Shape>(head.rule, work.first), steps, softmax, output);
-    release(tiles.queries_empty);
+    release(tiles.barriers.owned_empty);
 
     const int query = work.first + Shape::warp_row();
     float factors[1][2];
@@ -246,7 +230,7 @@ __global__ void __launch_bounds__(Shape::kOwners + kBringers, 1)
     hopper_float_forward_kernel(const __grid_constant__ OwnCall<Shape::kDim> a) {
   extern __shared__ __align__(1024) unsigned char shared[];
   auto& tiles = *reinterpret_cast<OwnTiles<Shape>*>(shared);
-  tiles.init_barriers();
+  tiles.barriers.init();
   __syncthreads();
   if (threadIdx.x >= Shape::kOwners) {
     registers_less<Shape::kBringerRegisters>();
@@ -281,12 +265,6 @@ void launch(UploadedCall& uploaded, FloatForward& a) {
 }
 
 }  // namespace
-
-bool hopper_takes_float_forward(const AttentionProblem& problem) {
-  constexpr std::int64_t kMost = 64, kLeastLength = 65;
-  return device_properties().capability == 90 && problem.head_dim <= kMost && problem.value_dim <= kMost &&
-         longest_queries(problem) >= kLeastLength && longest_keys(problem) >= kLeastLength;
-}
 
 void hopper_float_forward(const AttentionProblem& problem, UploadedCall& uploaded, FloatForward& forward) {
   const bool is_narrow = problem.head_dim <= 32 && problem.value_dim <= 32;

@@ -8,10 +8,7 @@ namespace headway::inline v0::internal::cuda {
 
 struct FloatForward;
 
-// Whether these kernels take a problem that the float32 forward takes: long sequences on Hopper.
-bool hopper_takes_float_forward(const AttentionProblem& problem);
-
-// Fills the output and its log-sum-exp; `forward` has everything but its table of tiles.
+// Fills the output and its log-sum-exp of a problem that is_for_halves(); `forward` has everything but its table of tiles.
 void hopper_float_forward(const AttentionProblem& problem, UploadedCall& uploaded, FloatForward& forward);
 
 }  // namespace headway::inline v0::internal::cuda

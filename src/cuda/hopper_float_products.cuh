@@ -103,10 +103,4 @@ struct StepSums {
   }
 };
 
-// This warp needs what a barrier guards no more.
-__device__ __forceinline__ void release(std::uint64_t& barrier) {
-  __syncwarp();
-  if (threadIdx.x % 32 == 0) barrier_arrive(shared_address(&barrier));
-}
-
 }  // namespace headway::inline v0::internal::cuda

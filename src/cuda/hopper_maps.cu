@@ -25,7 +25,7 @@ PFN_cuTensorMapEncodeTiled_v12000 tensor_map_encoder() {
 }
 
 cuuint64_t tensor_map_stride(const Tensor& tensor, int dim) {
-  return static_cast<cuuint64_t>(tensor.size(dim) == 1 ? tensor.size(3) : tensor.stride(dim)) * 2;
+  return static_cast<cuuint64_t>(tensor.size(dim) == 1 ? (tensor.size(3) + 7) / 8 * 8 : tensor.stride(dim)) * 2;
 }
 
 bool fits_tensor_map(const Tensor& tensor) {

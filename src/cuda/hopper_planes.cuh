@@ -84,15 +84,6 @@ __device__ __forceinline__ void copy_async(std::uint32_t to, const void* from) {
 }
 __device__ __forceinline__ void await_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
-// Four 8 x 8 matrices of 16 bits from shared memory; lane l gives the address of row l % 8 of matrix l / 8, and gets
-// the elements (l / 4, 2 * (l % 4) + {0, 1}) of each.
-__device__ __forceinline__ void load_matrices(std::uint32_t address, std::uint32_t (&word)[4]) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
-               : "r"(address)
-               : "memory");
-}
-
 // A bias of the elements' own type, copied a block ahead into shared memory of the warp's own. `column` is the thread's
 // first: block * kKeys + 2 * (lane % 4).
 template <typename T, int kKeys>
@@ -134,7 +125,7 @@ struct BiasBlock {
     for (int g = 0; g < kKeys / 64; ++g) {
       std::uint32_t word[4][4];  // of 16 columns, as packed probabilities
 #pragma unroll
-      for (int k = 0; k < 4; ++k) load_matrices(from + (((8 * g + 2 * k + lane / 16) ^ lane % 8) << 4), word[k]);
+      for (int k = 0; k < 4; ++k) ldmatrix(word[k], from + (((8 * g + 2 * k + lane / 16) ^ lane % 8) << 4));
       hide_lowest(word);
 #pragma unroll
       for (int i = 0; i < 16; ++i) {

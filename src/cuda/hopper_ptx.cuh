@@ -159,6 +159,23 @@ __device__ __forceinline__ void stmatrix(std::uint32_t address, std::uint32_t a,
                : "memory");
 }
 
+// Four 8 x 8 matrices from shared memory; lane l gives the address of row l % 8 of matrix l / 8, and gets
+// the elements (l / 4, 2 * (l % 4) + {0, 1}) of each.
+__device__ __forceinline__ void ldmatrix(std::uint32_t (&to)[4], std::uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(address)
+               : "memory");
+}
+
+// The same, each matrix transposed.
+__device__ __forceinline__ void ldmatrix_transposed(std::uint32_t (&to)[4], std::uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(address)
+               : "memory");
+}
+
 // 16 bytes of shared memory.
 __device__ __forceinline__ uint4 load_shared(std::uint32_t address) {
   uint4 v;
