@@ -1,5 +1,5 @@
-# The translation library and the `headway` program. They know libheadway by its public headers, so that attention alone
-# needs neither SentencePiece nor libzip.
+# The text library and the `headway` program: apart from libheadway, so that attention alone needs neither SentencePiece
+# nor libzip. What they use of its internals carries HEADWAY_INTERNAL_API.
 
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
@@ -7,7 +7,8 @@ pkg_check_modules(libzip REQUIRED IMPORTED_TARGET libzip)
 find_package(ZLIB REQUIRED)
 find_library(HEADWAY_SENTENCEPIECE_TRAIN sentencepiece_train REQUIRED)
 
-file(GLOB headway_text_sources CONFIGURE_DEPENDS src/text/*.cpp src/models/*.cpp src/translation/*.cpp src/explain/*.cpp)
+file(GLOB headway_text_sources CONFIGURE_DEPENDS src/text/*.cpp src/models/*.cpp src/generate/*.cpp src/tasks/*.cpp
+     src/translation/*.cpp src/report/*.cpp src/explain/*.cpp)
 set(headway_text_packages PkgConfig::sentencepiece PkgConfig::libzip ${HEADWAY_SENTENCEPIECE_TRAIN} ZLIB::ZLIB)
 
 include(cmake/embed.cmake)
@@ -15,7 +16,7 @@ add_library(headway_text_objects OBJECT ${headway_text_sources} ${headway_viewer
 set_target_properties(headway_text_objects PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
 target_link_libraries(headway_text_objects PRIVATE headway_build_flags headway_json ${headway_text_packages})
 
-add_library(headway_text SHARED $<TARGET_OBJECTS:headway_text_objects>)
+add_library(headway_text SHARED $<TARGET_OBJECTS:headway_text_objects> $<TARGET_OBJECTS:headway_base>)
 add_library(headway::text ALIAS headway_text)
 set_target_properties(headway_text PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0 EXPORT_NAME text)
 target_link_libraries(headway_text PUBLIC headway PRIVATE ${headway_text_packages})

@@ -7,7 +7,7 @@
 #include <string>
 #include <type_traits>
 
-#include "core/check.h"
+#include "base/check.h"
 #include "core/convert.h"
 #include "core/dispatch.h"
 #include "headway/dtype.h"

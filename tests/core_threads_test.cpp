@@ -15,10 +15,10 @@
 #include <thread>
 #include <vector>
 
-#include "core/function_ref.h"
+#include "base/function_ref.h"
 #include "core/scratch.h"
 #include "core/thread_pool.h"
-#include "core/turnstile.h"
+#include "core/ticket_lock.h"
 #include "headway/error.h"
 #include "headway/threads.h"
 
@@ -34,7 +34,7 @@ namespace headway {
 namespace {
 
 using internal::parallel_for;
-using internal::Turnstile;
+using internal::TicketLock;
 
 // Sets the number of threads for one test.
 class ThreadCount {
@@ -251,13 +251,13 @@ TEST(ParallelFor, RethrowsTheFirstExceptionAfterAllStopped) {
 }
 
 // Sums of floats depend on their order, so equal bits mean the same order.
-TEST(Turnstile, MakesSumsIndependentOfTheThreadCount) {
+TEST(TicketLock, MakesSumsIndependentOfTheThreadCount) {
   constexpr std::int64_t kTasks = 600;
   constexpr std::int64_t kSums = 7;
   const auto sums = [&](int threads) {
     const ThreadCount limit(threads);
     std::vector<float> result(kSums, 0.0f);
-    Turnstile turns(kSums);
+    TicketLock turns(kSums);
     parallel_for(kTasks, [&](std::int64_t task, int) {
       const std::int64_t index = task % kSums;
       const float term = 1.0f / (1.0f + static_cast<float>(task * 7919 % 1000));

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "generate/search_scores.h"
 #include "headway/autograd.h"
 #include "headway/ops.h"
 #include "headway/random.h"
 #include "headway/threads.h"
 #include "headway/translator.h"
-#include "models/search_scores.h"
 #include "support/message_of.h"
 #include "support/small_translation_model.h"
 

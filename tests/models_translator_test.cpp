@@ -7,10 +7,10 @@
 #include "headway/random.h"
 #include "headway/tokenizer.h"
 #include "headway/translator.h"
-#include "models/languages.h"
-#include "models/sentences.h"
 #include "support/files.h"
 #include "support/message_of.h"
+#include "text/languages.h"
+#include "text/sentences.h"
 
 namespace {
 

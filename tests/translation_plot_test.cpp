@@ -4,12 +4,12 @@
 #include <cmath>
 #include <limits>
 
+#include "report/chart.h"
+#include "report/history.h"
+#include "report/model_card.h"
+#include "report/plot.h"
 #include "support/files.h"
 #include "support/message_of.h"
-#include "translation/chart.h"
-#include "translation/history.h"
-#include "translation/model_card.h"
-#include "translation/plot.h"
 
 namespace {
 

@@ -14,7 +14,7 @@
 #include "support/files.h"
 #include "support/made_up_language.h"
 #include "support/message_of.h"
-#include "translation/model_twins.h"
+#include "translation/evaluation_copies.h"
 #include "translation/trained_weights.h"
 
 namespace {

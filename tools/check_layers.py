@@ -1,39 +1,47 @@
 #!/usr/bin/env python3
-"""Checks every #include against the rooms' rules: who may know whom (see docs/architecture.md)."""
+"""Checks every #include against the folders' rules: who may know whom (see docs/architecture.md)."""
 
 import argparse
 import pathlib
 import re
 import sys
 
-# Room -> the rooms whose headers it may include, besides its own and the public ones.
-CORE = {"core"}
-BACKENDS = CORE | {"cpu", "cuda"}
-OPS = BACKENDS | {"ops"}
+# Folder -> the folders whose headers it may include, besides its own and the public ones.
+BASE = {"base"}
+CORE = BASE | {"core"}
+BACKEND = CORE | {"backend"}
+OPS = BACKEND | {"ops"}
 NN = OPS | {"nn"}
-ROOMS = {
-    "core": set(),
-    "cpu": CORE,
-    "cuda": CORE,
+MODELS = NN | {"io", "text", "models"}
+GENERATE = MODELS | {"generate"}
+FOLDERS = {
+    "base": set(),
+    "core": BACKEND,
+    "backend": CORE,
+    "cpu": BACKEND,
+    "cuda": BACKEND,
     "io": CORE,
-    "ops": BACKENDS,
+    "ops": BACKEND | {"cpu"},
     "nn": OPS,
     "train": NN | {"io"},
-    # The translation library: a library of its own, which cannot link what libheadway hides.
-    "text": set(),
-    "models": {"text"},
-    "translation": {"text", "models"},
-    "explain": {"text", "models"},
-    "dist": CORE,  # the communicators; attention across ranks gets more below
+    "dist": BACKEND,  # the communicators; attention across ranks gets more below
+    # The text library.
+    "text": BASE,
+    "models": MODELS,
+    "generate": GENERATE,
+    "translation": GENERATE | {"train"},
+    "report": BASE | {"translation"},
+    "tasks": GENERATE | {"train", "translation", "report"},
+    "explain": GENERATE | {"tasks"},
 }
-# Headers without a .cpp behind them, which every room may include.
-HEADER_ONLY = {"core/check.h", "core/divide.h"}
-# Single files that may know more than their room.
+# Single files that may know more than their folder.
 EXCEPTIONS = {"src/dist/attention": OPS}
 # These look inside by profession.
 UNRESTRICTED = ("tests/", "bench/")
 # Users: the public headers alone.
 PUBLIC_ONLY = ("cli/", "examples/", "python/", "tests/consumer/")
+# What the program may use besides: files, text, the terminal.
+PROGRAM_FOLDERS = BASE
 
 # Third-party headers -> where they may appear.
 THIRD_PARTY = {
@@ -43,7 +51,7 @@ THIRD_PARTY = {
     "nccl": ("src/dist/",),
     "mpi.h": ("src/dist/",),
     "nanobind/": ("python/",),
-    "nlohmann/": ("src/io/", "src/text/", "src/models/", "src/translation/", "src/explain/"),
+    "nlohmann/": ("src/base/", "src/io/", "src/text/", "src/models/", "src/translation/", "src/report/", "src/explain/"),
     "sentencepiece": ("src/text/",),
     "zip.h": ("src/text/",),
     "CLI/": ("cli/",),
@@ -56,8 +64,8 @@ SOURCE_SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
-def room_of(path):
-    """The room that a repository path lies in: "core" for src/core/x.cpp, None outside src/."""
+def folder_of(path):
+    """The folder that a repository path lies in: "core" for src/core/x.cpp, None outside src/."""
     parts = path.split("/")
     return parts[1] if parts[0] == "src" and len(parts) > 2 else None
 
@@ -71,10 +79,12 @@ def third_party_error(path, header):
 
 def error_of(path, quote, header, root):
     """What is wrong with one include, or None."""
-    included_room = header.split("/")[0] if "/" in header else None
-    is_public = included_room == "headway"
+    included_folder = header.split("/")[0] if "/" in header else None
+    is_public = included_folder == "headway"
     if path.startswith(PUBLIC_ONLY):
-        if included_room in ROOMS:
+        if path.startswith("cli/") and included_folder in PROGRAM_FOLDERS:
+            return None
+        if included_folder in FOLDERS:
             return f'"{header}" is internal: only headway/ may be used here'
         return third_party_error(path, header)
     if path.startswith(UNRESTRICTED):
@@ -85,22 +95,20 @@ def error_of(path, quote, header, root):
         if quote == '"' and not is_public:
             return f'"{header}": a public header includes only headway/ and the C++ standard library'
         return None
-    if is_public or header.startswith(tuple(THIRD_PARTY)) or quote == "<" and included_room not in ROOMS:
+    if is_public or header.startswith(tuple(THIRD_PARTY)) or quote == "<" and included_folder not in FOLDERS:
         return third_party_error(path, header)
 
-    room = room_of(path)
-    if included_room not in ROOMS:
-        return f'"{header}": name internal headers from src/ on, as in "{room}/..."'
+    folder = folder_of(path)
+    if included_folder not in FOLDERS:
+        return f'"{header}": name internal headers from src/ on, as in "{folder}/..."'
     if not (root / "src" / header).is_file():
         return f'"{header}" is not a file under src/'
-    if header in HEADER_ONLY and room != "core":
-        return None
-    allowed = {room} | ROOMS.get(room, set())
-    for prefix, rooms in EXCEPTIONS.items():
+    allowed = {folder} | FOLDERS.get(folder, set())
+    for prefix, folders in EXCEPTIONS.items():
         if path.startswith(prefix):
-            allowed |= rooms
-    if included_room not in allowed:
-        return f'"{header}": {room} may not know {included_room} (only {", ".join(sorted(allowed))})'
+            allowed |= folders
+    if included_folder not in allowed:
+        return f'"{header}": {folder} may not know {included_folder} (only {", ".join(sorted(allowed))})'
     return None
 
 
@@ -112,9 +120,9 @@ def check(root):
             if file.suffix not in SOURCE_SUFFIXES:
                 continue
             path = file.relative_to(root).as_posix()
-            room = room_of(path)
-            if room is not None and room not in ROOMS:
-                errors.append(f"{path}:1: src/{room} is not a room of docs/architecture.md")
+            folder = folder_of(path)
+            if folder is not None and folder not in FOLDERS:
+                errors.append(f"{path}:1: src/{folder} is not a folder of docs/architecture.md")
                 continue
             for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
                 match = INCLUDE.match(line)

@@ -62,8 +62,5 @@ HEADWAY_API SplitPairs split_pairs(const std::vector<TextPair>& pairs, std::int6
 // The pairs in which each source sentence comes once, with its first target; `reverse` swaps the sides before.
 HEADWAY_API std::vector<TextPair> distinct_sources(const std::vector<TextPair>& pairs, bool reverse = false);
 
-// SHA-256 of the bytes, 32 of them.
-HEADWAY_API std::string sha256(std::string_view bytes);
-
 }  // namespace v0
 }  // namespace headway

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/check.h"
 #include "core/block_cache.h"
-#include "core/check.h"
 
 namespace headway::inline v0::internal {
 namespace {

@@ -5,8 +5,8 @@
 #include <atomic>
 #include <unordered_map>
 
-#include "core/backend.h"
-#include "core/check.h"
+#include "backend/backend.h"
+#include "base/check.h"
 #include "core/convert.h"
 #include "core/dispatch.h"
 #include "core/tensor_impl.h"

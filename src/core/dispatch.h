@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "core/check.h"
+#include "base/check.h"
 #include "headway/dtype.h"
 
 namespace headway::inline v0::internal {

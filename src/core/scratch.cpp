@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "core/check.h"
+#include "base/check.h"
 
 namespace headway::inline v0::internal {
 namespace {

@@ -1,9 +1,9 @@
 // Sums over broadcast dimensions.
 #include <algorithm>
 
+#include "backend/backend.h"
+#include "base/check.h"
 #include "core/autograd.h"
-#include "core/backend.h"
-#include "core/check.h"
 #include "core/convert.h"
 #include "core/dispatch.h"
 #include "core/strided_copy.h"

@@ -8,8 +8,8 @@
 #include <numbers>
 #include <utility>
 
-#include "core/backend.h"
-#include "core/check.h"
+#include "backend/backend.h"
+#include "base/check.h"
 #include "core/convert.h"
 #include "core/dispatch.h"
 #include "core/random.h"

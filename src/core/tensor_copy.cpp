@@ -1,9 +1,9 @@
 // Copies of tensors, and changes in place.
 #include <functional>
 
+#include "backend/backend.h"
+#include "base/check.h"
 #include "core/autograd.h"
-#include "core/backend.h"
-#include "core/check.h"
 #include "core/convert.h"
 #include "core/dispatch.h"
 #include "core/strided_copy.h"

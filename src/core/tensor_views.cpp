@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "core/autograd.h"
-#include "core/check.h"
 #include "core/tensor_impl.h"
 
 namespace headway::inline v0 {

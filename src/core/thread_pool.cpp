@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/check.h"
+#include "base/check.h"
 #include "core/placement.h"
 #include "core/spin.h"
 #include "headway/threads.h"

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "core/function_ref.h"
+#include "base/function_ref.h"
 
 namespace headway::inline v0::internal {
 

@@ -1,7 +1,7 @@
 // Attention on the CPU: how the work is cut and spread over threads.
 #pragma once
 
-#include "core/attention_problem.h"
+#include "backend/attention_problem.h"
 
 namespace headway::inline v0::internal::cpu {
 

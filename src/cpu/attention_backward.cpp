@@ -10,7 +10,7 @@
 
 #include "core/scratch.h"
 #include "core/thread_pool.h"
-#include "core/turnstile.h"
+#include "core/ticket_lock.h"
 #include "cpu/attention.h"
 #include "cpu/attention_plan.h"
 #include "cpu/isa.h"
@@ -259,7 +259,7 @@ class BackwardPlan {
         ranges_.push_back(range);
       }
     }
-    d_query_turns_ = std::make_unique<Turnstile>(static_cast<std::int64_t>(ranges_.size()) * problem_.heads);
+    d_query_turns_ = std::make_unique<TicketLock>(static_cast<std::int64_t>(ranges_.size()) * problem_.heads);
     if (problem_.query.dtype() == DType::bfloat16 || problem_.query.dtype() == DType::float16) {
       d_query_sums_ =
           std::make_unique<ScratchBuffer>(static_cast<std::size_t>(rows_ * problem_.head_dim) * sizeof(float));
@@ -361,7 +361,7 @@ class BackwardPlan {
         task.bias_turn = cell->second.second++;
       }
     }
-    bias_turns_ = std::make_unique<Turnstile>(static_cast<std::int64_t>(cells.size()));
+    bias_turns_ = std::make_unique<TicketLock>(static_cast<std::int64_t>(cells.size()));
   }
 
   BiasGradient bias_gradient(std::int64_t s, std::int64_t h) const {
@@ -486,8 +486,8 @@ class BackwardPlan {
   std::unique_ptr<ScratchBuffer> packed_;        // the packed queries of one section
   std::vector<std::int64_t> packed_tiles_;       // (sequences, kv_heads): the first tile in packed_
   std::vector<Section> sections_;
-  std::unique_ptr<Turnstile> d_query_turns_;  // (tiles, heads)
-  std::unique_ptr<Turnstile> bias_turns_;
+  std::unique_ptr<TicketLock> d_query_turns_;  // (tiles, heads)
+  std::unique_ptr<TicketLock> bias_turns_;
 };
 
 }  // namespace

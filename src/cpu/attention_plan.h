@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "core/attention_problem.h"
+#include "backend/attention_problem.h"
 #include "cpu/kernels/attention.h"
 
 namespace headway::inline v0::internal::cpu {

@@ -1,6 +1,6 @@
 #include "cpu/backend.h"
 
-#include "core/add_norm.h"
+#include "backend/add_norm.h"
 #include "cpu/attention.h"
 #include "cpu/decoding.h"
 #include "cpu/matmul.h"

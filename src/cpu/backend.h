@@ -1,7 +1,7 @@
 // The CPU as a backend of the operations.
 #pragma once
 
-#include "core/backend.h"
+#include "backend/backend.h"
 
 namespace headway::inline v0::internal::cpu {
 

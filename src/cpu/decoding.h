@@ -1,8 +1,8 @@
 // Steps of decoding on the CPU, one row after the other. Searches on the CPU have a decoder of their own, whose host
-// knows every index (models/step_decoder.h); this one is for whoever wants one code for all devices.
+// knows every index (generate/step_decoder.h); this one is for whoever wants one code for all devices.
 #pragma once
 
-#include "core/decoding_tasks.h"
+#include "backend/decoding_tasks.h"
 
 namespace headway::inline v0::internal::cpu {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/check.h"
+#include "base/check.h"
 #include "cpu/kernels/kernel_set.h"
 #include "headway/info.h"
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "core/divide.h"
+#include "base/divide.h"
 #include "core/scratch.h"
 #include "core/thread_pool.h"
 #include "cpu/isa.h"

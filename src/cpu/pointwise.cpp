@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "base/divide.h"
 #include "core/convert.h"
 #include "core/dispatch.h"
-#include "core/divide.h"
 #include "core/scratch.h"
 #include "core/thread_pool.h"
 #include "cpu/isa.h"

@@ -1,7 +1,7 @@
 // Elementwise operations on the CPU: whole tensors, cut into chunks of a fixed size and spread over the threads.
 #pragma once
 
-#include "core/pointwise_tasks.h"
+#include "backend/pointwise_tasks.h"
 
 namespace headway::inline v0::internal::cpu {
 

@@ -1,7 +1,7 @@
 // Attention on the GPU: which kernels compute a call.
 #pragma once
 
-#include "core/attention_problem.h"
+#include "backend/attention_problem.h"
 
 namespace headway::inline v0::internal::cuda {
 

@@ -1,6 +1,6 @@
 #include <span>
 
-#include "core/divide.h"
+#include "base/divide.h"
 #include "cuda/attention_call.h"
 
 namespace headway::inline v0::internal::cuda {

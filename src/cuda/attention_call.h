@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "core/attention_problem.h"
+#include "backend/attention_problem.h"
 #include "cuda/launch.h"
 
 namespace headway::inline v0::internal::cuda {

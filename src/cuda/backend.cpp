@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/add_norm.h"
-#include "core/cuda_library.h"
+#include "backend/add_norm.h"
+#include "backend/cuda_library.h"
 #include "cuda/attention.h"
 #include "cuda/decoding.h"
 #include "cuda/launch.h"

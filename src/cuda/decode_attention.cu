@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/divide.h"
+#include "base/divide.h"
 #include "cuda/decode_attention.h"
 #include "cuda/decode_kernel.cuh"
 #include "cuda/hopper_repair.h"

@@ -1,7 +1,7 @@
 // The forward for few queries over many keys, as in decoding: bound by the time that keys and values take to come.
 #pragma once
 
-#include "core/attention_problem.h"
+#include "backend/attention_problem.h"
 
 namespace headway::inline v0::internal::cuda {
 

@@ -2,7 +2,7 @@
 // every token.
 #pragma once
 
-#include "core/decoding_tasks.h"
+#include "backend/decoding_tasks.h"
 
 namespace headway::inline v0::internal::cuda {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/check.h"
+#include "base/check.h"
 #include "headway/dtype.h"
 
 namespace headway::inline v0::internal::cuda {

@@ -1,7 +1,7 @@
 // Attention in float32 on tensor cores, from compute capability 8.0 on, with float32's accuracy.
 #pragma once
 
-#include "core/attention_problem.h"
+#include "backend/attention_problem.h"
 
 namespace headway::inline v0::internal::cuda {
 

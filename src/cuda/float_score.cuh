@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <limits>
 
-#include "core/divide.h"
+#include "base/divide.h"
 #include "cuda/attention_score.cuh"
 #include "cuda/tf32_mma.cuh"
 

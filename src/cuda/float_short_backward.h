@@ -1,7 +1,7 @@
 // The float32 backward of sequences of at most 64 queries and keys, in one kernel.
 #pragma once
 
-#include "core/attention_problem.h"
+#include "backend/attention_problem.h"
 
 namespace headway::inline v0::internal::cuda {
 

@@ -1,7 +1,7 @@
 // Attention forward by Hopper's tensor cores and bulk copies.
 #pragma once
 
-#include "core/attention_problem.h"
+#include "backend/attention_problem.h"
 
 namespace headway::inline v0::internal::cuda {
 

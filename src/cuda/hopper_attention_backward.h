@@ -1,7 +1,7 @@
 // The gradients of attention on Hopper's tensor cores: bfloat16 and float16.
 #pragma once
 
-#include "core/attention_problem.h"
+#include "backend/attention_problem.h"
 
 namespace headway::inline v0::internal::cuda {
 

@@ -1,7 +1,7 @@
 // The float32 forward by Hopper's warpgroup products, up to 64 columns.
 #pragma once
 
-#include "core/attention_problem.h"
+#include "backend/attention_problem.h"
 #include "cuda/attention_call.h"
 
 namespace headway::inline v0::internal::cuda {

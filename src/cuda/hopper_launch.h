@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "core/attention_problem.h"
+#include "backend/attention_problem.h"
 #include "cuda/hopper_schedule.cuh"
 #include "cuda/launch.h"
 

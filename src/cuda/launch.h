@@ -8,7 +8,7 @@
 #include <span>
 #include <utility>
 
-#include "core/check.h"
+#include "base/check.h"
 
 namespace headway::inline v0::internal::cuda {
 

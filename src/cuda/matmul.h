@@ -1,7 +1,7 @@
 // Matrix products on a GPU.
 #pragma once
 
-#include "core/matmul_problem.h"
+#include "backend/matmul_problem.h"
 
 namespace headway::inline v0::internal::cuda {
 

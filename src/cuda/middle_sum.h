@@ -1,7 +1,7 @@
 // Sums over the middle one of three dimensions, in float64.
 #pragma once
 
-#include "core/backend.h"
+#include "backend/backend.h"
 
 namespace headway::inline v0::internal::cuda {
 

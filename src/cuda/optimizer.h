@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "core/optimizer_tasks.h"
+#include "backend/optimizer_tasks.h"
 
 namespace headway::inline v0::internal::cuda {
 

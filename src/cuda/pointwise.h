@@ -1,7 +1,7 @@
-// Elementwise operations on the GPU; the tasks are described in core/pointwise_tasks.h.
+// Elementwise operations on the GPU; the tasks are described in backend/pointwise_tasks.h.
 #pragma once
 
-#include "core/pointwise_tasks.h"
+#include "backend/pointwise_tasks.h"
 
 namespace headway::inline v0::internal::cuda {
 

@@ -6,7 +6,7 @@
 //     O = O * exp(old m - m) + P V
 #include <algorithm>
 
-#include "core/divide.h"
+#include "base/divide.h"
 #include "cuda/attention_score.cuh"
 #include "cuda/element.cuh"
 #include "cuda/portable_attention.h"

@@ -1,7 +1,7 @@
 // Attention on any GPU: every option, dtype and size, by plain products of tiles in shared memory.
 #pragma once
 
-#include "core/attention_problem.h"
+#include "backend/attention_problem.h"
 #include "cuda/attention_call.h"
 #include "cuda/launch.h"
 

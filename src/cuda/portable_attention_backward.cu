@@ -6,7 +6,7 @@
 //   a block per tile of a broadcast bias:        dS, summed over what was broadcast
 #include <algorithm>
 
-#include "core/divide.h"
+#include "base/divide.h"
 #include "cuda/attention_score.cuh"
 #include "cuda/element.cuh"
 #include "cuda/portable_attention.h"

@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/backend.h"
+#include "backend/backend.h"
 
 namespace headway::inline v0::internal::cuda {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/rowwise_tasks.h"
+#include "backend/rowwise_tasks.h"
 
 namespace headway::inline v0::internal::cuda {
 

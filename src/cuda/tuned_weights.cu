@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/divide.h"
+#include "base/divide.h"
 #include "cuda/attention_score.cuh"
 #include "cuda/mma_sync.cuh"
 #include "cuda/tuned_weights.h"

@@ -1,7 +1,7 @@
 // The weights that a user asked for, 16 bits each, about as fast as they can be written.
 #pragma once
 
-#include "core/attention_problem.h"
+#include "backend/attention_problem.h"
 
 namespace headway::inline v0::internal::cuda {
 

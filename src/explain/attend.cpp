@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "core/check.h"
+#include "base/check.h"
 #include "headway/attention_view.h"
 #include "headway/autograd.h"
-#include "models/languages.h"
+#include "text/languages.h"
 
 namespace headway::inline v0 {
 namespace internal {

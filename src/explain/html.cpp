@@ -2,7 +2,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/check.h"
+#include "base/check.h"
 #include "explain/json.h"
 #include "explain/packing.h"
 #include "explain/record.h"

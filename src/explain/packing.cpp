@@ -7,7 +7,7 @@
 #include <bit>
 #include <cmath>
 
-#include "core/check.h"
+#include "base/check.h"
 
 namespace headway::inline v0::internal {
 namespace {

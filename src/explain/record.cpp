@@ -5,7 +5,7 @@
 #include <cmath>
 #include <set>
 
-#include "core/check.h"
+#include "base/check.h"
 
 namespace headway::inline v0::internal {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/check.h"
+#include "base/check.h"
 #include "explain/record.h"
 #include "headway/attention_view.h"
 #include "headway/autograd.h"

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "core/check.h"
-#include "core/divide.h"
+#include "base/check.h"
+#include "base/divide.h"
 #include "explain/record.h"
 #include "explain/terminal.h"
 #include "explain/text_word.h"

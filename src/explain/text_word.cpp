@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include "core/check.h"
+#include "base/check.h"
 #include "explain/record.h"
 #include "explain/terminal.h"
 #include "explain/token_text.h"

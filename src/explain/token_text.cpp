@@ -5,7 +5,7 @@
 #include <cctype>
 #include <utility>
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace headway::inline v0::internal {
 namespace {

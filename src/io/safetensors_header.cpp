@@ -10,7 +10,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "core/check.h"
+#include "base/check.h"
 #include "io/safetensors.h"
 
 namespace headway::inline v0::internal {

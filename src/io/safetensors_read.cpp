@@ -13,7 +13,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "core/check.h"
+#include "base/check.h"
 #include "headway/safetensors.h"
 #include "io/safetensors.h"
 

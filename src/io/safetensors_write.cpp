@@ -9,7 +9,7 @@
 #include <system_error>
 #include <utility>
 
-#include "core/check.h"
+#include "base/check.h"
 #include "headway/safetensors.h"
 #include "io/safetensors.h"
 

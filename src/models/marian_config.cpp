@@ -5,9 +5,9 @@
 #include <string>
 #include <utility>
 
-#include "core/check.h"
+#include "base/check.h"
+#include "base/files.h"
 #include "models/model_checks.h"
-#include "text/text_files.h"
 
 namespace headway::inline v0::internal {
 namespace {

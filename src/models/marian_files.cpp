@@ -3,7 +3,7 @@
 #include <set>
 #include <string>
 
-#include "core/check.h"
+#include "base/check.h"
 #include "headway/autograd.h"
 #include "headway/ops.h"
 #include "headway/safetensors.h"

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "core/check.h"
+#include "base/check.h"
 #include "headway/translation_model.h"
 
 namespace headway::inline v0::internal {

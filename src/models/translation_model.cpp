@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/check.h"
+#include "base/check.h"
 #include "headway/autograd.h"
 #include "headway/ops.h"
 #include "headway/random.h"

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "core/check.h"
+#include "base/check.h"
 #include "headway/ops.h"
 
 namespace headway::inline v0::internal {

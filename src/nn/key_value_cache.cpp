@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "core/check.h"
+#include "base/check.h"
 #include "headway/autograd.h"
 #include "headway/multi_head_attention.h"
 

@@ -1,4 +1,4 @@
-#include "core/check.h"
+#include "base/check.h"
 #include "headway/layers.h"
 #include "nn/initial_values.h"
 

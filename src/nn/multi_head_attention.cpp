@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "core/check.h"
+#include "base/check.h"
 #include "core/tensor_impl.h"
 #include "headway/random.h"
 #include "nn/attention_masks.h"

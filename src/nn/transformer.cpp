@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/check.h"
+#include "base/check.h"
 #include "nn/initial_values.h"
 
 namespace headway::inline v0 {

@@ -1,5 +1,5 @@
 // add_dropout_norm(): a residual connection and the norm after it, which see each element once.
-#include "core/add_norm.h"
+#include "backend/add_norm.h"
 
 #include <utility>
 

@@ -1,5 +1,5 @@
 // attention_backward(): checks, allocates, calls the backend.
-#include "core/check.h"
+#include "base/check.h"
 #include "headway/attention.h"
 #include "ops/attention.h"
 #include "ops/attention_checks.h"

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-#include "core/check.h"
+#include "base/check.h"
 
 namespace headway::inline v0::internal {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "core/attention_problem.h"
+#include "backend/attention_problem.h"
 
 namespace headway::inline v0::internal {
 

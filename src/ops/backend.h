@@ -1,8 +1,8 @@
 // Which backend computes an operation: that of the device where its tensors are.
 #pragma once
 
-#include "core/backend.h"
-#include "core/check.h"
+#include "backend/backend.h"
+#include "base/check.h"
 #include "cpu/backend.h"
 
 namespace headway::inline v0::internal {

@@ -1,6 +1,6 @@
 // concat(): tensors side by side; their gradients are views of the whole's.
+#include "base/check.h"
 #include "core/autograd.h"
-#include "core/check.h"
 #include "core/tensor_impl.h"
 #include "headway/ops.h"
 

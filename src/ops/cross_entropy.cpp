@@ -1,8 +1,8 @@
 // cross_entropy(): checks, allocates, calls the backend, records the gradient.
 #include <algorithm>
 
+#include "base/check.h"
 #include "core/autograd.h"
-#include "core/check.h"
 #include "headway/ops.h"
 #include "ops/rowwise.h"
 

@@ -1,7 +1,7 @@
 // Steps of decoding: checks, allocates, calls the backend.
 #include "headway/decoding.h"
 
-#include "core/check.h"
+#include "base/check.h"
 #include "ops/backend.h"
 #include "ops/dense.h"
 

@@ -1,8 +1,8 @@
 // dropout() and add_dropout(): nothing is kept but the rule, which gives the backward the same mask again.
 #include <utility>
 
-#include "core/add_norm.h"
-#include "core/check.h"
+#include "backend/add_norm.h"
+#include "base/check.h"
 #include "core/random.h"
 #include "headway/ops.h"
 #include "ops/elementwise.h"

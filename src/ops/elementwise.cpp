@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/check.h"
+#include "base/check.h"
 
 namespace headway::inline v0::internal {
 namespace {

@@ -1,6 +1,6 @@
 // embedding(): checks, allocates, calls the backend, records the gradient.
+#include "base/check.h"
 #include "core/autograd.h"
-#include "core/check.h"
 #include "headway/ops.h"
 #include "ops/rowwise.h"
 

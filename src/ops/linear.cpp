@@ -2,8 +2,8 @@
 // gradients of all three.
 #include "ops/linear.h"
 
-#include "core/add_norm.h"
-#include "core/check.h"
+#include "backend/add_norm.h"
+#include "base/check.h"
 #include "core/random.h"
 #include "headway/ops.h"
 #include "ops/elementwise.h"

@@ -1,8 +1,8 @@
 // matmul(): the product of the last two dimensions, and its two gradients.
 #include <algorithm>
 
+#include "base/check.h"
 #include "core/autograd.h"
-#include "core/check.h"
 #include "headway/ops.h"
 #include "ops/product.h"
 

@@ -1,5 +1,5 @@
 // rotary(): pairs of features turned by their position; the gradient is turned back.
-#include "core/check.h"
+#include "base/check.h"
 #include "headway/ops.h"
 #include "ops/elementwise.h"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/check.h"
+#include "base/check.h"
 #include "ops/backend.h"
 #include "ops/dense.h"
 

@@ -1,7 +1,7 @@
 // sinusoidal_positions(): a constant table.
 #include <cmath>
 
-#include "core/check.h"
+#include "base/check.h"
 #include "core/convert.h"
 #include "core/dispatch.h"
 #include "headway/ops.h"

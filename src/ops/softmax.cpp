@@ -1,6 +1,6 @@
 // softmax() and log_softmax().
+#include "base/check.h"
 #include "core/autograd.h"
-#include "core/check.h"
 #include "core/tensor_impl.h"
 #include "headway/ops.h"
 #include "ops/rowwise.h"

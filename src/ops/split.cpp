@@ -1,6 +1,6 @@
 // split(): neighbouring parts of a tensor, whose gradients are written side by side.
+#include "base/check.h"
 #include "core/autograd.h"
-#include "core/check.h"
 #include "core/tensor_impl.h"
 #include "headway/ops.h"
 

@@ -1,5 +1,5 @@
 // sum() and mean(): the gradient is one value seen from many places.
-#include "core/check.h"
+#include "base/check.h"
 #include "core/tensor_impl.h"
 #include "headway/ops.h"
 #include "ops/elementwise.h"

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <unordered_map>
 
-#include "core/check.h"
+#include "base/check.h"
+#include "base/utf8.h"
 #include "headway/translation_scores.h"
-#include "text/utf8.h"
 
 namespace headway::inline v0 {
 namespace {

@@ -2,9 +2,9 @@
 #include <array>
 #include <unordered_map>
 
-#include "core/check.h"
+#include "base/check.h"
+#include "base/utf8.h"
 #include "headway/translation_scores.h"
-#include "text/utf8.h"
 
 namespace headway::inline v0 {
 namespace {

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "core/check.h"
+#include "base/check.h"
+#include "base/utf8.h"
 #include "headway/text_pairs.h"
-#include "text/utf8.h"
 
 namespace headway::inline v0 {
 namespace {

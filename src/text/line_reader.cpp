@@ -9,7 +9,7 @@
 #include <system_error>
 #include <vector>
 
-#include "core/check.h"
+#include "base/check.h"
 
 namespace headway::inline v0::internal {
 namespace {

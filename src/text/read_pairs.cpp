@@ -1,8 +1,8 @@
 // Pairs out of files, line by line.
-#include "core/check.h"
+#include "base/check.h"
+#include "base/utf8.h"
 #include "headway/text_pairs.h"
 #include "text/line_reader.h"
-#include "text/utf8.h"
 
 namespace headway::inline v0 {
 namespace {

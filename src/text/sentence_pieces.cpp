@@ -1,9 +1,9 @@
 // SentencePiece models: loading, encoding, decoding.
 #include "text/sentence_pieces.h"
 
-#include "core/check.h"
-#include "text/text_files.h"
-#include "text/utf8.h"
+#include "base/check.h"
+#include "base/files.h"
+#include "base/utf8.h"
 
 namespace headway::inline v0 {
 

@@ -2,7 +2,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "core/check.h"
+#include "base/check.h"
+#include "base/sha256.h"
 #include "headway/text_pairs.h"
 
 namespace headway::inline v0 {
@@ -32,7 +33,7 @@ class DisjointSets {
 // The SHA-256 of a sentence, as a number whose first byte weighs most, modulo `modulus`.
 std::int64_t remainder_of(std::string_view sentence, std::int64_t modulus) {
   std::int64_t remainder = 0;
-  for (const char byte : sha256(sentence)) {
+  for (const char byte : internal::sha256(sentence)) {
     remainder = (remainder * 256 + static_cast<unsigned char>(byte)) % modulus;
   }
   return remainder;

@@ -1,6 +1,6 @@
 // The tokens of mteval-v13a, as sacreBLEU cuts them.
+#include "base/utf8.h"
 #include "headway/translation_scores.h"
-#include "text/utf8.h"
 
 namespace headway::inline v0 {
 namespace {

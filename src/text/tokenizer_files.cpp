@@ -4,8 +4,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "core/check.h"
-#include "text/text_files.h"
+#include "base/check.h"
+#include "base/files.h"
 #include "text/translation_tokenizer.h"
 
 namespace headway::inline v0 {

@@ -3,10 +3,10 @@
 
 #include <unordered_map>
 
-#include "core/check.h"
+#include "base/check.h"
+#include "base/files.h"
+#include "base/utf8.h"
 #include "text/sentence_pieces.h"
-#include "text/text_files.h"
-#include "text/utf8.h"
 
 namespace headway::inline v0 {
 namespace {

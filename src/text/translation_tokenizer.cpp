@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "core/check.h"
+#include "base/check.h"
+#include "base/utf8.h"
 #include "text/sentence_pieces.h"
-#include "text/utf8.h"
 
 namespace headway::inline v0 {
 namespace {

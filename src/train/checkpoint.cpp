@@ -11,7 +11,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "core/check.h"
+#include "base/check.h"
 #include "headway/safetensors.h"
 #include "train/number_text.h"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <map>
 
-#include "core/check.h"
+#include "base/check.h"
 #include "core/convert.h"
 #include "core/dispatch.h"
 #include "headway/autograd.h"

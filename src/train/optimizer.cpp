@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-#include "core/check.h"
+#include "base/check.h"
 #include "core/tensor_impl.h"
 #include "headway/autograd.h"
 #include "ops/backend.h"

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "core/check.h"
+#include "base/check.h"
 #include "headway/optimizer.h"
 
 namespace headway::inline v0 {

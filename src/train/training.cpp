@@ -7,7 +7,7 @@
 #include <memory>
 #include <utility>
 
-#include "core/check.h"
+#include "base/check.h"
 #include "core/random.h"
 #include "core/tensor_impl.h"
 #include "headway/autograd.h"

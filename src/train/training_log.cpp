@@ -15,7 +15,7 @@
 #include <system_error>
 #include <utility>
 
-#include "core/check.h"
+#include "base/check.h"
 #include "train/number_text.h"
 
 namespace headway::inline v0::internal {

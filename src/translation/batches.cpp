@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "core/check.h"
+#include "base/check.h"
 
 namespace headway::inline v0::internal {
 namespace {

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "core/check.h"
-#include "text/text_files.h"
+#include "base/check.h"
+#include "base/files.h"
 #include "translation/config_fields.h"
 
 namespace headway::inline v0 {

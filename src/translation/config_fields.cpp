@@ -6,7 +6,7 @@
 #include <limits>
 #include <numeric>
 
-#include "core/check.h"
+#include "base/check.h"
 
 namespace headway::inline v0 {
 namespace internal {

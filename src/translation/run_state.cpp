@@ -4,7 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "core/check.h"
+#include "base/check.h"
 #include "translation/config_fields.h"
 
 namespace headway::inline v0::internal {

@@ -6,7 +6,8 @@
 #include <string_view>
 #include <unordered_set>
 
-#include "core/check.h"
+#include "base/check.h"
+#include "base/sha256.h"
 #include "headway/threads.h"
 
 namespace headway::inline v0::internal {
@@ -28,7 +29,7 @@ std::string hexadecimal(std::string_view bytes) {
 std::string digest_of(const std::vector<TextPair>& pairs) {
   std::string text;
   for (const TextPair& pair : pairs) text.append(pair.source).append(1, '\t').append(pair.target).append(1, '\n');
-  return hexadecimal(sha256(text));
+  return hexadecimal(internal::sha256(text));
 }
 
 // Every sentence once, in the order of its first coming.

@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "core/check.h"
+#include "backend/cuda_library.h"
+#include "base/check.h"
 #include "core/convert.h"
-#include "core/cuda_library.h"
 #include "core/dispatch.h"
 #include "cpu/backend.h"
 #include "headway/ops.h"

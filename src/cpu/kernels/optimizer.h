@@ -8,7 +8,7 @@
 namespace headway::inline v0::internal {
 
 // In all tasks: `count` neighbouring elements. Values and gradients are of `dtype`; the state is float64 for float64
-// and float32 for the others. `master` is that of core/optimizer_tasks.h: where there is one, a step changes it, and
+// and float32 for the others. `master` is that of backend/optimizer_tasks.h: where there is one, a step changes it, and
 // the value is what it rounds to.
 
 struct SgdTask {

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/pointwise_tasks.h"
+#include "backend/pointwise_tasks.h"
 
 namespace headway::inline v0::internal {
 

@@ -1,0 +1,138 @@
+// What a device computes for the operations. The CPU is one backend; the others are libraries loaded on first use.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/attention_problem.h"
+#include "backend/decoding_tasks.h"
+#include "backend/matmul_problem.h"
+#include "backend/optimizer_tasks.h"
+#include "backend/pointwise_tasks.h"
+#include "backend/rowwise_tasks.h"
+#include "core/strided_copy.h"
+#include "headway/device.h"
+
+namespace headway::inline v0::internal {
+
+// All memory that a call names is the device's, but for std::vectors and std::spans, which are the host's. A call may
+// return before its work is done; the next one on the same thread sees its results.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  // ---- elementwise ----
+  virtual void binary(const BinaryTask& task) = 0;
+  virtual void scale(const ScaleTask& task) = 0;
+  virtual void activate(const ActivateTask& task) = 0;
+  // d_before = d_after * factor * slope, and its column sums in the same pass where they are wanted.
+  virtual void activation_backward(const ActivationBackward& task) = 0;
+  virtual void dropout(const DropoutTask& task) = 0;
+  virtual void column_sums(const ColumnSums& task) = 0;
+  virtual void rotary(const RotaryProblem& problem) = 0;
+
+  // ---- over rows ----
+  // Undefined weights are ones, undefined biases zeros.
+  virtual void norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon,
+                    const NormResult& result) = 0;
+  virtual void norm_backward(const NormBackwardInputs& inputs, const NormGradients& gradients) = 0;
+  // Fills `sum` and the norm's result.
+  virtual void add_norm(const AddNormInputs& inputs, const Tensor& sum, const NormResult& result) = 0;
+  virtual void add_norm_backward(const AddNormBackwardInputs& inputs, const AddNormGradients& gradients) = 0;
+  virtual void softmax(SoftmaxKind kind, const Tensor& x, const Tensor& y) = 0;
+  // d_x may be d_y itself.
+  virtual void softmax_backward(SoftmaxKind kind, const Tensor& y, const Tensor& d_y, const Tensor& d_x) = 0;
+  // Fills logsumexp and the loss, which are of one dtype: one per row where `per_row`, else the sum of all times
+  // `factor` in its one element.
+  virtual void cross_entropy(const CrossEntropyRows& rows, double factor, bool per_row, const Tensor& loss) = 0;
+  // d_logits = (softmax - target distribution) * d_loss * factor; d_loss, of logsumexp's dtype, has one element, or one
+  // per row.
+  virtual void cross_entropy_backward(const CrossEntropyRows& rows, const Tensor& d_loss, double factor,
+                                      const Tensor& d_logits) = 0;
+  // output (tokens, features): rows of weight (count, features). Only the weight's last dimension need be dense.
+  virtual void embedding(const Tensor& weight, const std::vector<std::int64_t>& indices, const Tensor& output) = 0;
+  // d_weight (count, features): each row is the sum of the rows of d_output whose index it is; negative indices have
+  // none.
+  virtual void embedding_backward(const Tensor& d_output, const std::vector<std::int64_t>& indices,
+                                  const Tensor& d_weight) = 0;
+
+  // ---- products ----
+  virtual void matmul(const MatmulProblem& problem) = 0;
+
+  // ---- optimizers: all parameters at once ----
+  virtual void sgd(std::span<const ParameterSpan> parameters, const SgdStep& step) = 0;
+  virtual void adam(std::span<const ParameterSpan> parameters, const AdamStep& step) = 0;
+  // The sum of the squares of every span's gradient, in float64; not finite where the gradient is not.
+  virtual std::vector<double> sum_of_squares(std::span<const ParameterSpan> parameters) = 0;
+
+  // ---- attention ----
+  // Fills result.output, whose last dimension is contiguous, result.logsumexp and, where asked for, result.weights,
+  // which are contiguous; all are allocated.
+  virtual void attention(const AttentionProblem& problem, AttentionResult& result) = 0;
+  // Fills the gradients, which are allocated with contiguous last dimensions; bias and sinks only where they are
+  // defined. gradients.bias is zero and has the shape of problem.bias with broadcast dimensions reduced to 1, in
+  // float32 or float64 sums.
+  virtual void attention_backward(const AttentionProblem& problem, const AttentionBackwardInputs& inputs,
+                                  AttentionGradients& gradients) = 0;
+
+  // ---- decoding: indices and positions are read where they are ----
+  virtual void embed_step(const EmbedStep& task) = 0;
+  virtual void cache_attention(const CacheAttention& task) = 0;
+  virtual void top_tokens(const TopTask& task) = 0;
+  virtual void take_best(const TakeBest& task) = 0;
+  virtual void gather_rows(const GatherRows& task) = 0;
+};
+
+// Work that a device does again and again.
+class RecordedWork {
+ public:
+  virtual ~RecordedWork() = default;
+  virtual void replay() = 0;
+};
+
+// x (outer, middle, inner), dense -> target (outer, inner): the sum over the middle, of one floating dtype.
+struct MiddleSum {
+  DType dtype = DType::float32;
+  std::int64_t outer = 1;
+  std::int64_t middle = 1;
+  std::int64_t inner = 1;
+  const std::byte* x = nullptr;
+  std::byte* target = nullptr;
+};
+
+// A device with memory of its own.
+class DeviceBackend : public Backend {
+ public:
+  // Memory aligned to 256 bytes; throws an Error where there is not enough. Null for no bytes.
+  virtual void* allocate(std::size_t bytes) = 0;
+  // Work that was given to the device before may still use it. Never throws.
+  virtual void release(void* memory) noexcept = 0;
+  virtual void set_zero(void* memory, std::size_t bytes) = 0;
+  // `source` may be changed once the call returns.
+  virtual void copy_to_device(void* target, const void* source, std::size_t bytes) = 0;
+  // Waits until the bytes have come.
+  virtual void copy_to_host(void* target, const void* source, std::size_t bytes) = 0;
+  // target[i] = source[i] for every index i, with conversion; a user's bool may be any byte. The two do not overlap.
+  virtual void strided_copy(const StridedTarget& target, const StridedSource& source, const Shape& shape) = 0;
+  virtual void middle_sum(const MiddleSum& task) = 0;
+  // Waits for all that this thread gave to the device.
+  virtual void synchronize() = 0;
+  // Where this thread's work goes from now on: a cudaStream_t; null: a stream of Headway's own.
+  virtual void set_stream(void* stream) = 0;
+  virtual void* stream() = 0;
+  // Calls work() and keeps what it gives to the device, which does none of it before a replay. Memory that work() takes
+  // it must give back; it may not copy from or to the host, nor wait.
+  virtual std::unique_ptr<RecordedWork> record(const std::function<void()>& work) = 0;
+  // "NVIDIA H200, 139.8 GiB, compute capability 9.0"
+  virtual std::string description() = 0;
+};
+
+// The backend of a device that is not the CPU; loads its library on first use. Throws where there is none.
+DeviceBackend& device_backend(Device device);
+
+}  // namespace headway::inline v0::internal

@@ -1,0 +1,53 @@
+// The beams of one sentence.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "generate/search_scores.h"
+#include "headway/translator.h"
+
+namespace headway::inline v0::internal {
+
+struct BeamOptions {
+  std::int64_t beam = 1;
+  double length_penalty = 1.0;
+  std::int64_t max_length = 0;
+  std::int64_t eos = 0;
+};
+
+// Beam search as Hugging Face's generate() does it with early_stopping = False: of the best 2 * beam continuations the
+// unfinished ones go on, those among the first `beam` that end a sentence become hypotheses, and the search ends when
+// `beam` hypotheses are there and the best unfinished beam, at its present length, is no better than the worst of them.
+class SentenceBeams {
+ public:
+  explicit SentenceBeams(const BeamOptions& options);
+
+  // Scores of the beams: one at first, then as many as the options say.
+  const std::vector<double>& scores() const { return scores_; }
+
+  // Takes the best 2 * beam continuations, whose rows are beams, the best first.
+  void advance(const std::vector<Candidate>& candidates);
+
+  bool done() const { return done_; }
+  // After advance(): which beam each new one continues, and with which token.
+  const std::vector<std::int64_t>& parents() const { return parents_; }
+  const std::vector<std::int64_t>& tokens() const { return tokens_; }
+
+  // The best hypotheses, the best first.
+  std::vector<Hypothesis> best(std::int64_t count) const;
+
+ private:
+  void finish(const Candidate& candidate);
+  double normalised(double score, std::size_t length) const;
+
+  BeamOptions options_;
+  bool done_ = false;
+  std::vector<double> scores_;                     // (beams)
+  std::vector<std::vector<std::int64_t>> so_far_;  // (beams) tokens of each
+  std::vector<std::int64_t> parents_;              // (beams)
+  std::vector<std::int64_t> tokens_;               // (beams)
+  std::vector<Hypothesis> finished_;               // sorted, at most `beam`
+};
+
+}  // namespace headway::inline v0::internal

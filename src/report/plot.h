@@ -1,0 +1,17 @@
+// The page that shows how a run goes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "headway/translation_training.h"
+#include "report/history.h"
+#include "translation/training_data.h"
+
+namespace headway::inline v0::internal {
+
+// One HTML page without anything from elsewhere: loss, BLEU, gradient norms by layer, learning rate over the steps.
+std::string plot_html(const History& history, const std::vector<ValidationReport>& validations,
+                      const std::vector<Direction>& directions);
+
+}  // namespace headway::inline v0::internal

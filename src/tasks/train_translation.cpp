@@ -1,0 +1,360 @@
+// train_translation(): from sentence pairs to a model directory.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include "base/check.h"
+#include "base/directory_lock.h"
+#include "base/files.h"
+#include "headway/autograd.h"
+#include "headway/ops.h"
+#include "headway/optimizer.h"
+#include "headway/random.h"
+#include "headway/translation_training.h"
+#include "report/history.h"
+#include "report/model_card.h"
+#include "report/plot.h"
+#include "translation/batches.h"
+#include "translation/evaluation_copies.h"
+#include "translation/run_state.h"
+#include "translation/trained_weights.h"
+#include "translation/training_data.h"
+#include "translation/validation.h"
+
+namespace headway::inline v0 {
+namespace internal {
+namespace {
+
+namespace fs = std::filesystem;
+using Config = TranslationTrainingConfig;
+
+constexpr const char* kWho = "train_translation";
+constexpr std::int64_t kPositions = 512;  // of the model: the most tokens on a side
+constexpr double kFinalRateShare = 0.01;  // of the peak, where a decaying schedule ends
+
+TranslationModelOptions model_options(const Config& config, const TranslationTokenizer& tokenizer) {
+  TranslationModelOptions options;
+  options.vocab_size = tokenizer.size();
+  options.d_model = config.d_model;
+  options.encoder_layers = config.encoder_layers;
+  options.decoder_layers = config.decoder_layers;
+  options.encoder_attention_heads = options.decoder_attention_heads = config.heads;
+  options.encoder_ffn_dim = options.decoder_ffn_dim = config.feed_forward;
+  options.dropout = config.dropout;
+  options.attention_dropout = config.attention_dropout;
+  options.activation_dropout = config.activation_dropout;
+  options.activation = config.activation == "gelu"   ? Activation::gelu
+                       : config.activation == "silu" ? Activation::silu
+                                                     : Activation::relu;
+  options.max_position_embeddings = kPositions;
+  options.eos_token_id = tokenizer.eos_id();
+  options.pad_token_id = tokenizer.pad_id();
+  options.decoder_start_token_id = tokenizer.pad_id();
+  return options;
+}
+
+// A float32 model on the CPU. Initial weights follow from the seed alone, for every device and precision; the process's
+// stream of seeds stays as it was.
+TranslationModel make_model(const Config& config, const TranslationTokenizer& tokenizer) {
+  const RandomState before = random_state();
+  set_random_seed(config.seed);
+  TranslationModel model(model_options(config, tokenizer));
+  set_random_state(before);
+  return model;
+}
+
+// The paper's betas and epsilon. Weight decay is for matrices: biases and norms have one dimension.
+std::unique_ptr<AdamW> make_optimizer(const Config& config, const TranslationModel& model) {
+  ParameterGroup matrices{.parameters = {}, .weight_decay = config.weight_decay};
+  ParameterGroup vectors{.parameters = {}, .weight_decay = 0.0};
+  for (const NamedTensor& parameter : model.named_parameters()) {
+    (parameter.tensor.rank() > 1 ? matrices : vectors).parameters.push_back(parameter);
+  }
+  AdamOptions options;
+  options.learning_rate = config.learning_rate;
+  options.beta2 = 0.98;
+  options.epsilon = 1e-9;
+  return std::make_unique<AdamW>(std::vector<ParameterGroup>{matrices, vectors}, options);
+}
+
+Schedule make_schedule(const Config& config, std::int64_t steps) {
+  if (config.schedule == "inverse_sqrt") {
+    const std::int64_t warmup = std::max<std::int64_t>(config.warmup_steps, 1);
+    // The paper's schedule peaks at factor * (d_model * warmup)^-0.5.
+    const double factor = config.learning_rate * std::sqrt(static_cast<double>(config.d_model * warmup));
+    return warmup_schedule(config.d_model, warmup, factor);
+  }
+  // A run shorter than its warm-up ends within it.
+  DecayOptions options{.peak = config.learning_rate,
+                       .warmup_steps = config.warmup_steps,
+                       .steps = std::max(steps, config.warmup_steps),
+                       .final_rate = kFinalRateShare * config.learning_rate};
+  if (config.schedule == "constant") options.final_rate = options.peak;
+  return config.schedule == "cosine" ? cosine_schedule(options) : linear_schedule(options);
+}
+
+DType weights_dtype(const Config& config) {
+  return config.weights == "float16" ? DType::float16 : config.weights == "bfloat16" ? DType::bfloat16 : DType::float32;
+}
+
+// Where the run computes, for the model card.
+std::string device_text(const Config& config) {
+  const Device device = Device::parse(config.device);
+  return device.is_cpu() ? "the CPU" : device.name() + " (" + describe_cuda() + ")";
+}
+
+bool is_terminal(const std::ostream& stream) {
+  const bool error = &stream == &std::cerr || &stream == &std::clog;
+  return (error || &stream == &std::cout) && ::isatty(error ? STDERR_FILENO : STDOUT_FILENO) == 1;
+}
+
+// A run: everything that is made before the first step, and what happens between steps.
+class TranslationRun {
+ public:
+  TranslationRun(const Config& config, const TranslationRunOptions& options);
+
+  TranslationTrainingReport run();
+
+ private:
+  void resume();
+  void prepare();
+  void note(const std::string& text) const;
+  TrainingOptions training_options();
+  BatchLoss loss_of(const BatchPosition& position);
+  void after_step(const StepReport& report);
+  void validate(std::int64_t step);
+  void judge(const ValidationReport& report);
+  void write_course() const;
+  void write_model(const TrainingReport& report);
+  bool averaging() const { return state_.averaged > 0; }
+  StateDict weights_now() const;
+
+  Config config_;
+  const TranslationRunOptions& options_;
+  fs::path directory_;  // of checkpoints, log, plot
+  OutputLock lock_;
+  RunState state_;
+  std::int64_t resumed_step_ = 0;
+  bool in_steps_ = false;  // train() is writing its progress
+  History history_;
+  std::vector<Direction> directions_;
+  std::int64_t training_pairs_ = 0;
+  std::int64_t steps_ = 0;
+  ExampleSet examples_;
+  std::optional<BatchPlan> plan_;
+  std::optional<TranslationTokenizer> tokenizer_;
+  std::optional<Validator> validator_;
+  std::optional<TrainedWeights> weights_;
+  std::unique_ptr<AdamW> optimizer_;
+  WeightsTwin weights_twin_;  // of the model
+  CpuTwin cpu_twin_;          // of the weights' twin
+};
+
+TranslationRun::TranslationRun(const Config& config, const TranslationRunOptions& options)
+    : config_(config),
+      options_(options),
+      directory_(config.output / "training"),
+      lock_(config.output),
+      directions_(directions_of(config)) {
+  resume();
+  prepare();
+}
+
+// Takes over what an earlier run left, before anything of it is touched.
+void TranslationRun::resume() {
+  const std::optional<Checkpoint> checkpoint = load_checkpoint(directory_);
+  if (!checkpoint) return;
+  check(options_.resume, kWho, ": ", directory_.string(), " holds the checkpoint of step ", checkpoint->step,
+        " of another run; resume it, remove the directory or name another output");
+  state_ = RunState::from_json(checkpoint->state);
+  check_resumable(config_, state_.config);
+  resumed_step_ = checkpoint->step;
+  history_ = History::load(directory_ / "training.jsonl", resumed_step_);
+}
+
+void TranslationRun::prepare() {
+  TrainingData data = read_training_data(config_);
+  check(resumed_step_ == 0 || data.digest == state_.data_digest, kWho, ": data ", config_.data.string(),
+        " has changed since the checkpoint of step ", resumed_step_, " was made; resuming wants the same pairs");
+  state_.config = config_;
+  state_.data_digest = data.digest;
+  training_pairs_ = std::ssize(data.parts.training);
+  note(std::to_string(data.cleaning.kept) + " pairs kept, " +
+       std::to_string(data.cleaning.empty + data.cleaning.too_long + data.cleaning.ratio + data.cleaning.duplicates) +
+       " left out; " + std::to_string(training_pairs_) + " for training, " +
+       std::to_string(data.parts.validation.size()) + " for validation, " + std::to_string(data.parts.test.size()) +
+       " for test");
+
+  tokenizer_ = prepare_tokenizer(config_, data.parts.training, directory_ / "tokenizer", resumed_step_ > 0);
+  validator_.emplace(
+      *tokenizer_, directions_, data.parts.validation,
+      Validator::Options{
+          .sentences = config_.validate_sentences, .max_length = kPositions, .batch_tokens = config_.batch_tokens});
+  check(!validator_->empty() || config_.patience == 0, kWho, ": patience is ", config_.patience, ", and data ",
+        config_.data.string(), " gives no validation sentences; expected 0");
+  EncodedPairs encoded = encode_pairs(*tokenizer_, directions_, data.parts.training, kPositions);
+  examples_ = std::move(encoded.examples);
+  plan_.emplace(examples_, config_.batch_tokens, config_.seed);
+  const std::int64_t batches = config_.epochs * plan_->batches_per_epoch();
+  steps_ = (batches + config_.accumulate - 1) / config_.accumulate;
+  if (config_.max_steps > 0) steps_ = std::min(steps_, config_.max_steps);
+  const TranslationModel model = make_model(config_, *tokenizer_);
+  const StateDict initial = model.state_dict();
+  model.to(Device::parse(config_.device));
+  if (config_.precision == "bfloat16") model.to(DType::bfloat16);
+  weights_.emplace(model, TrainedWeights::Parts{.mean = config_.average_last > 0.0, .best = config_.patience > 0});
+  optimizer_ = make_optimizer(config_, weights_->model());
+  // Masters begin with the digits that bfloat16 lacks: without them, weights of one size would all reach the next
+  // 16-bit number in the same step, and the loss would jump.
+  optimizer_->load_master_weights(initial);
+  char text[200];
+  std::snprintf(text, sizeof(text),
+                "%lld examples, %lld too long; %lld batches an epoch, %.1f%% of them padding; %.1f M parameters",
+                static_cast<long long>(examples_.size()), static_cast<long long>(encoded.left_out),
+                static_cast<long long>(plan_->batches_per_epoch()), 100.0 * plan_->padding_share(),
+                static_cast<double>(weights_->model().parameter_count()) / 1e6);
+  note(text);
+}
+
+// A line of its own among those of the progress.
+void TranslationRun::note(const std::string& text) const {
+  if (options_.progress == nullptr) return;
+  // On a terminal the progress may have left the cursor at the end of its line.
+  if (in_steps_ && is_terminal(*options_.progress)) *options_.progress << '\n';
+  *options_.progress << text << '\n' << std::flush;
+}
+
+TranslationTrainingReport TranslationRun::run() {
+  // A run that has stopped early only writes its model again.
+  if (state_.stopped_early) steps_ = resumed_step_;
+  const TrainingOptions options = training_options();
+  TranslationTrainingReport report;
+  if (options_.should_stop && options_.should_stop()) {  // while the data was read
+    report.training.stopped = true;
+    report.training.last_step = resumed_step_;
+    report.validations = state_.validations;
+    return report;
+  }
+  in_steps_ = true;
+  report.training = train(
+      *weights_, *optimizer_, make_schedule(config_, steps_),
+      [this](const BatchPosition& position) { return loss_of(position); }, options);
+  report.validations = state_.validations;
+  report.finished = report.training.last_step >= steps_ || state_.stopped_early;
+  write_course();
+  if (report.finished) write_model(report.training);
+  return report;
+}
+
+TrainingOptions TranslationRun::training_options() {
+  TrainingOptions options;
+  options.steps = steps_;
+  options.accumulate = config_.accumulate;
+  options.clip_norm = config_.clip_norm;
+  options.seed = config_.seed;
+  options.directory = directory_;
+  options.checkpoint_every = config_.checkpoint_every;
+  options.keep_checkpoints = config_.keep_checkpoints;
+  options.resume = options_.resume;
+  options.log = directory_ / "training.jsonl";
+  options.progress = options_.progress;
+  options.on_step = [this](const StepReport& report) { after_step(report); };
+  options.should_stop = [this] { return state_.stopped_early || (options_.should_stop && options_.should_stop()); };
+  options.save_state = [this] { return state_.to_json(); };
+  return options;
+}
+
+BatchLoss TranslationRun::loss_of(const BatchPosition& position) {
+  const std::int64_t pad = tokenizer_->pad_id();
+  const TranslationBatch batch = make_batch(examples_, plan_->members(position.index), pad);
+  const Tensor logits = weights_->model().forward(
+      {.source = batch.source, .source_lengths = batch.source_lengths, .target = batch.target});
+  return {
+      .loss = cross_entropy(logits, batch.labels, {.ignore_index = pad, .label_smoothing = config_.label_smoothing}),
+      .tokens = batch.tokens};
+}
+
+void TranslationRun::after_step(const StepReport& report) {
+  history_.add(report);
+  const auto averaged_steps = static_cast<std::int64_t>(std::ceil(config_.average_last * static_cast<double>(steps_)));
+  if (report.step > steps_ - averaged_steps) {
+    weights_->mean().add_to_mean(optimizer_->master_weights(), ++state_.averaged);
+  } else {
+    state_.averaged = 0;
+  }
+  if (report.step % config_.validate_every == 0 || report.step == steps_) validate(report.step);
+}
+
+// What would be saved if the run ended here: the mean, once there is one. Float32 in every precision.
+StateDict TranslationRun::weights_now() const {
+  return averaging() ? weights_->mean().state_dict() : optimizer_->master_weights();
+}
+
+void TranslationRun::validate(std::int64_t step) {
+  if (!validator_->empty()) {
+    const TranslationModel& model = weights_twin_.of(weights_->model(), weights_now());
+    state_.validations.push_back(validator_->run(model, step));
+    judge(state_.validations.back());
+  }
+  write_course();
+}
+
+// Early stopping: the best state is kept, and too many worse ones end the run.
+void TranslationRun::judge(const ValidationReport& report) {
+  std::string text = "step " + std::to_string(report.step);
+  char numbers[96];
+  std::snprintf(numbers, sizeof(numbers), ": validation loss %.4f, BLEU %.2f", report.loss, report.bleu);
+  text += numbers;
+  for (std::size_t i = 0; i < directions_.size(); ++i) {
+    std::snprintf(numbers, sizeof(numbers), " %.2f", report.directions[i]);
+    text += (i == 0 ? " (" : ", ") + directions_[i].from + " to " + directions_[i].to + numbers;
+  }
+  note(text + ")");
+  if (state_.best_step == 0 || report.bleu > state_.best_bleu) {
+    state_.best_step = report.step;
+    state_.best_bleu = report.bleu;
+    state_.without_better = 0;
+    if (config_.patience > 0) weights_->best().load_state_dict(weights_now());
+  } else if (++state_.without_better >= config_.patience && config_.patience > 0) {
+    state_.stopped_early = true;
+    note("no better BLEU in " + std::to_string(state_.without_better) + " validations: stopping early");
+  }
+}
+
+void TranslationRun::write_course() const {
+  std::string lines;
+  for (const ValidationReport& report : state_.validations) lines += validation_line(report) + "\n";
+  replace_file(directory_ / "validation.jsonl", lines, kWho);
+  replace_file(directory_ / "plot.html", plot_html(history_, state_.validations, directions_), kWho);
+}
+
+void TranslationRun::write_model(const TrainingReport& report) {
+  CardFacts facts{.parameters = weights_->model().parameter_count(), .training_pairs = training_pairs_};
+  facts.last_step = facts.saved_step = report.last_step;
+  facts.averaged = state_.averaged;
+  facts.device = device_text(config_);
+  const bool best = config_.patience > 0 && state_.best_step > 0;
+  if (best) facts.saved_step = state_.best_step;
+  const TranslationModel& model =
+      weights_twin_.of(weights_->model(), best ? weights_->best().state_dict() : weights_now());
+  tokenizer_->save(config_.output);
+  cpu_twin_.of(model).save(config_.output, weights_dtype(config_));
+  replace_file(config_.output / "training_config.json", config_.to_json(), kWho);
+  replace_file(config_.output / "README.md", model_card(config_, facts, state_.validations), kWho);
+}
+
+}  // namespace
+}  // namespace internal
+
+TranslationTrainingReport train_translation(const TranslationTrainingConfig& config,
+                                            const TranslationRunOptions& options) {
+  config.check();
+  return internal::TranslationRun(config, options).run();
+}
+
+}  // namespace headway::inline v0
