@@ -72,7 +72,8 @@ bench::Row measure_row(const bench::Case& c, const bench::Workload& workload, in
 }
 
 // The row for every number of threads; an exception of either side becomes a failed row.
-std::vector<bench::Row> run_case(const bench::Case& c, const std::vector<int>& thread_counts, const bench::Flags& flags) {
+std::vector<bench::Row> run_case(const bench::Case& c, const std::vector<int>& thread_counts,
+                                 const bench::Flags& flags) {
   std::vector<bench::Row> rows;
   try {
     bench::set_threads(thread_counts.back());

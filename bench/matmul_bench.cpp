@@ -169,12 +169,12 @@ double largest(const at::Tensor& m) { return m.to(at::kFloat).abs().max().item<d
 
 Row measure_row(const Case& c, const Operands& o, int threads, const bench::Flags& flags) {
   const MatmulProblem problem = {.batch = 1,
-                                      .rows = o.a.size(0),
-                                      .columns = o.b.size(1),
-                                      .depth = o.a.size(1),
-                                      .a = matrix_of(o.a, c.dtype),
-                                      .b = matrix_of(o.b, c.dtype),
-                                      .result = matrix_of(o.headway, c.dtype)};
+                                 .rows = o.a.size(0),
+                                 .columns = o.b.size(1),
+                                 .depth = o.a.size(1),
+                                 .a = matrix_of(o.a, c.dtype),
+                                 .b = matrix_of(o.b, c.dtype),
+                                 .result = matrix_of(o.headway, c.dtype)};
   at::Tensor torch_result = o.torch;
   std::vector<bench::Contender> contenders = {{"Headway", [&] { cpu::matmul(problem); }},
                                               {"PyTorch", [&] { at::mm_out(torch_result, o.a, o.b); }}};
@@ -261,9 +261,10 @@ std::vector<Mean> means_of(const std::vector<Row>& rows) {
 
 void write_json(const std::string& path, const bench::Machine& machine, const std::vector<Row>& rows) {
   std::ofstream out(path);
-  out << "{\n  \"kind\": \"matmul\",\n  \"date\": \"" << machine.date << "\",\n  \"cpu\": \"" << machine.cpu << "\",\n  \"instruction_set\": \""
-      << machine.instruction_set << "\",\n  \"max_threads\": " << machine.max_threads << ",\n  \"torch\": \""
-      << machine.torch << "\",\n  \"other_load\": " << machine.other_load << ",\n  \"groups\": [";
+  out << "{\n  \"kind\": \"matmul\",\n  \"date\": \"" << machine.date << "\",\n  \"cpu\": \"" << machine.cpu
+      << "\",\n  \"instruction_set\": \"" << machine.instruction_set
+      << "\",\n  \"max_threads\": " << machine.max_threads << ",\n  \"torch\": \"" << machine.torch
+      << "\",\n  \"other_load\": " << machine.other_load << ",\n  \"groups\": [";
   const char* separator = "\n    ";
   for (const Mean& mean : means_of(rows)) {
     out << separator << "{\"group\": \"" << mean.group << "\", \"threads\": " << mean.threads

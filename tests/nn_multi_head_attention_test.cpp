@@ -318,8 +318,7 @@ TEST_F(Masks, ShapesThatDoNotFitAreRefused) {
   const auto message = [&](const headway::MultiHeadAttentionInput& input) {
     return message_of([&] { weights(input); });
   };
-  EXPECT_PRED2(contains, message({.mask = Mask::keep(booleans(std::vector<bool>(12), {3, 4}))}),
-               "mask is bool[3, 4]");
+  EXPECT_PRED2(contains, message({.mask = Mask::keep(booleans(std::vector<bool>(12), {3, 4}))}), "mask is bool[3, 4]");
   EXPECT_PRED2(contains, message({.mask = Mask::keep(booleans(std::vector<bool>(27), {3, 3, 3}))}), "first size");
   EXPECT_PRED2(contains, message({.mask = Mask::keep(random({3, 3}, 1))}), "expected booleans");
   EXPECT_PRED2(contains, message({.key_padding_mask = Mask::keep(booleans(std::vector<bool>(3), {3}))}),

@@ -79,7 +79,8 @@ nb::object to_dlpack(const Tensor& tensor, const nb::kwargs& options) {
 
 nb::object to_numpy(const Tensor& tensor) {
   if (!tensor.device().is_cpu()) {
-    throw nb::type_error(("numpy: the tensor is on " + tensor.device().name() + "; copy it with to(\"cpu\") first").c_str());
+    throw nb::type_error(
+        ("numpy: the tensor is on " + tensor.device().name() + "; copy it with to(\"cpu\") first").c_str());
   }
   if (tensor.requires_grad()) {
     throw nb::value_error("numpy: the tensor requires a gradient, which NumPy does not see: detach() it");
@@ -234,7 +235,8 @@ nb::dlpack::dtype code_of_dtype(DType dtype) {
 Device device_of_code(std::int32_t type, std::int32_t index, const std::string& argument) {
   if (type == nb::device::cpu::value) return Device::cpu();
   if (type == nb::device::cuda::value) return Device::cuda(index);
-  throw nb::value_error((argument + " is on a device where Headway does not compute, expected the CPU or CUDA").c_str());
+  throw nb::value_error(
+      (argument + " is on a device where Headway does not compute, expected the CPU or CUDA").c_str());
 }
 
 nb::dlpack::device code_of_device(Device device) {

@@ -95,8 +95,7 @@ Tensor borrow_exchanged(const ExchangeApi& api, nb::handle object, const std::st
     shape.push_back(array.shape[dim]);
     strides.push_back(array.strides[dim]);
   }
-  return Tensor::wrap(static_cast<std::byte*>(array.data) + array.byte_offset, shape, strides, dtype, {},
-                      device);
+  return Tensor::wrap(static_cast<std::byte*>(array.data) + array.byte_offset, shape, strides, dtype, {}, device);
 }
 
 nb::object give_exchanged(const ExchangeApi& api, const Tensor& tensor) {

@@ -10,8 +10,8 @@ namespace headway::inline v0::internal::cpu {
 void attention(const AttentionProblem& problem, AttentionResult& result);
 
 // Fills the gradients, which are allocated with contiguous last dimensions; bias and sinks only where they are defined.
-// gradients.bias is zero and has the shape of problem.bias with broadcast dimensions reduced to 1, in float32 or float64
-// sums.
+// gradients.bias is zero and has the shape of problem.bias with broadcast dimensions reduced to 1, in float32 or
+// float64 sums.
 void attention_backward(const AttentionProblem& problem, const AttentionBackwardInputs& inputs,
                         AttentionGradients& gradients);
 

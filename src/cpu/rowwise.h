@@ -17,7 +17,8 @@ void softmax(SoftmaxKind kind, const Tensor& x, const Tensor& y);
 // d_x may be d_y itself.
 void softmax_backward(SoftmaxKind kind, const Tensor& y, const Tensor& d_y, const Tensor& d_x);
 
-// Fills logsumexp and the loss, of the logits' dtype: one per row, else the sum of all times `factor` in its one element.
+// Fills logsumexp and the loss, of the logits' dtype: one per row, else the sum of all times `factor` in its one
+// element.
 void cross_entropy(const CrossEntropyRows& rows, double factor, bool per_row, const Tensor& loss);
 // d_logits = (softmax - target distribution) * d_loss * factor; d_loss has one element, or one per row.
 void cross_entropy_backward(const CrossEntropyRows& rows, const Tensor& d_loss, double factor, const Tensor& d_logits);

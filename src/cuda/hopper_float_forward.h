@@ -8,7 +8,8 @@ namespace headway::inline v0::internal::cuda {
 
 struct FloatForward;
 
-// Fills the output and its log-sum-exp of a problem that is_for_halves(); `forward` has everything but its table of tiles.
+// Fills the output and its log-sum-exp of a problem that is_for_halves(); `forward` has everything but its table of
+// tiles.
 void hopper_float_forward(const AttentionProblem& problem, UploadedCall& uploaded, FloatForward& forward);
 
 }  // namespace headway::inline v0::internal::cuda

@@ -17,7 +17,8 @@ cudaStream_t current_stream();
 
 // Throws an Error that names the call where it failed.
 inline void check_cuda(cudaError_t error, const char* call) {
-  if (error == cudaSuccess) [[likely]] return;
+  if (error == cudaSuccess) [[likely]]
+    return;
   cudaGetLastError();  // so that the next call does not report it again
   fail("cuda: ", call, ": ", cudaGetErrorString(error));
 }
