@@ -34,4 +34,14 @@ struct MatmulProblem {
   bool accumulate = false;
 };
 
+// The batch as one taller matrix where B is the same for all and the rows go on evenly; else the problem itself.
+inline MatmulProblem with_merged_batch(MatmulProblem p) {
+  const auto continues = [&](const Matrix& m) { return !m.data || m.batch_stride == p.rows * m.row_stride; };
+  if (p.batch > 1 && p.b.batch_stride == 0 && continues(p.a) && continues(p.result) && continues(p.before_activation)) {
+    p.rows *= p.batch;
+    p.batch = 1;
+  }
+  return p;
+}
+
 }  // namespace headway::inline v0::internal

@@ -284,21 +284,11 @@ class Plan {
   std::int64_t depth_ = 0;    // packed at a time, elements
 };
 
-// Takes the batch as one taller matrix where B is the same for all and the rows go on evenly.
-MatmulProblem merged(MatmulProblem p) {
-  const auto continues = [&](const Matrix& m) { return !m.data || m.batch_stride == p.rows * m.row_stride; };
-  if (p.batch > 1 && p.b.batch_stride == 0 && continues(p.a) && continues(p.result) && continues(p.before_activation)) {
-    p.rows *= p.batch;
-    p.batch = 1;
-  }
-  return p;
-}
-
 }  // namespace
 
 void matmul(const MatmulProblem& problem) {
   if (problem.batch * problem.rows * problem.columns == 0) return;
-  const MatmulProblem p = merged(problem);
+  const MatmulProblem p = with_merged_batch(problem);
   const MatmulKernels& kernels = matmul_kernels(p.a.dtype);
   const Product item = product_of(p, 0);
   const bool transposes = cost(kernels, transposed(item)) < cost(kernels, item);

@@ -396,6 +396,21 @@ void allow_shared_memory(Kernel* kernel, std::size_t bytes) {
              "cudaFuncSetAttribute");
 }
 
+// How a kernel is started whose blocks stride over `count` pieces of work.
+struct BlockLaunch {
+  const char* name = "";
+  std::int64_t count = 0;  // 0: nothing is started
+  int threads = 0;         // of a block
+  std::size_t bytes = 0;   // of its dynamic shared memory
+};
+template <typename Arguments>
+void launch_blocks(void (*kernel)(Arguments), const BlockLaunch& launch, const Arguments& arguments) {
+  if (launch.count == 0) return;
+  allow_shared_memory(kernel, launch.bytes);
+  kernel<<<grid_for(launch.count, 1), launch.threads, launch.bytes, current_stream()>>>(arguments);
+  check_launch(launch.name);
+}
+
 // ---- the softmax of a thread's four rows, tile after tile ----
 
 template <typename T>

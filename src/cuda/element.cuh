@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "base/check.h"
+#include "core/dispatch.h"
 #include "headway/dtype.h"
 
 namespace headway::inline v0::internal::cuda {
@@ -32,16 +32,15 @@ __device__ inline T from_compute(Compute<T> value) {
   }
 }
 
+// What the GPU calls an element type.
+template <typename T>
+using DeviceElement = std::conditional_t<std::is_same_v<T, bfloat16>, __nv_bfloat16,
+                                         std::conditional_t<std::is_same_v<T, float16>, __half, T>>;
+
 // Calls f.template operator()<T>() with the GPU's type of a floating dtype.
 template <typename Function>
 void dispatch_elements(DType dtype, const Function& f) {
-  switch (dtype) {
-    case DType::float32: return f.template operator()<float>();
-    case DType::float64: return f.template operator()<double>();
-    case DType::bfloat16: return f.template operator()<__nv_bfloat16>();
-    case DType::float16: return f.template operator()<__half>();
-    default: fail("cuda: dtype is ", dtype, ", expected a floating one");
-  }
+  dispatch_floating(dtype, [&]<typename T>() { f.template operator()<DeviceElement<T>>(); });
 }
 
 }  // namespace headway::inline v0::internal::cuda

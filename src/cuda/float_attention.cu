@@ -125,27 +125,17 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     float_forward_kernel(const __grid_constant__ FloatForward a) {
   extern __shared__ __align__(16) unsigned char shared[];
   auto& tiles = *reinterpret_cast<ForwardTiles<Shape>*>(shared);
-  const std::int64_t count = a.tiles.count * a.call.heads;
-  for (std::int64_t work = blockIdx.x; work < count; work += gridDim.x) {
-    // From the last to the first: under a causal mask the last have the most to do.
-    const TilePlace place = a.tiles.at(a.tiles.count - 1 - work % a.tiles.count);
-    auto* head = reinterpret_cast<ForwardHead*>(tiles.head);
-    if (threadIdx.x == 0) new (head) ForwardHead(a, place.sequence, work / a.tiles.count);
-    __syncthreads();
-    forward_tile<Shape>(*head, tiles, static_cast<int>(place.first));
-    __syncthreads();
-  }
+  for_each_query_tile<ForwardHead>(
+      a, a.tiles, tiles.head, [&](const ForwardHead& head, int query) { forward_tile<Shape>(head, tiles, query); });
 }
 
 template <typename Shape>
 void launch_forward(UploadedCall& uploaded, FloatForward& a) {
   a.tiles = uploaded.query_tiles(Shape::kRows);
-  const std::int64_t count = a.tiles.count * a.call.heads;
-  if (count == 0) return;
-  constexpr std::size_t kBytes = sizeof(ForwardTiles<Shape>);
-  allow_shared_memory(float_forward_kernel<Shape>, kBytes);
-  float_forward_kernel<Shape><<<grid_for(count, 1), Shape::kThreads, kBytes, current_stream()>>>(a);
-  check_launch("attention float_forward_kernel");
+  launch_blocks(
+      float_forward_kernel<Shape>,
+      {"attention float_forward_kernel", a.tiles.count * a.call.heads, Shape::kThreads, sizeof(ForwardTiles<Shape>)},
+      a);
 }
 
 }  // namespace

@@ -75,16 +75,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     float_query_kernel(const __grid_constant__ FloatBackward a) {
   extern __shared__ __align__(16) unsigned char shared[];
   auto& tiles = *reinterpret_cast<QueryTiles<Shape>*>(shared);
-  const std::int64_t count = a.query_tiles.count * a.call.heads;
-  for (std::int64_t work = blockIdx.x; work < count; work += gridDim.x) {
-    // From the last to the first: under a causal mask the last have the most to do.
-    const TilePlace place = a.query_tiles.at(a.query_tiles.count - 1 - work % a.query_tiles.count);
-    auto* head = reinterpret_cast<FloatBackwardHead*>(tiles.head);
-    if (threadIdx.x == 0) new (head) FloatBackwardHead(a, place.sequence, work / a.query_tiles.count);
-    __syncthreads();
-    query_tile<Shape>(*head, tiles, static_cast<int>(place.first));
-    __syncthreads();
-  }
+  for_each_query_tile<FloatBackwardHead>(
+      a, a.query_tiles, tiles.head,
+      [&](const FloatBackwardHead& head, int query) { query_tile<Shape>(head, tiles, query); });
 }
 
 // ---- dK and dV ----
@@ -186,23 +179,18 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
 template <typename Shape>
 void launch_queries(UploadedCall& uploaded, FloatBackward& a) {
   a.query_tiles = uploaded.query_tiles(Shape::kRows);
-  const std::int64_t count = a.query_tiles.count * a.call.heads;
-  if (count == 0) return;
-  constexpr std::size_t kBytes = sizeof(QueryTiles<Shape>);
-  allow_shared_memory(float_query_kernel<Shape>, kBytes);
-  float_query_kernel<Shape><<<grid_for(count, 1), Shape::kThreads, kBytes, current_stream()>>>(a);
-  check_launch("attention float_query_kernel");
+  launch_blocks(
+      float_query_kernel<Shape>,
+      {"attention float_query_kernel", a.query_tiles.count * a.call.heads, Shape::kThreads, sizeof(QueryTiles<Shape>)},
+      a);
 }
 
 template <typename Shape>
 void launch_keys(UploadedCall& uploaded, FloatBackward& a) {
   a.key_tiles = uploaded.key_tiles(Shape::kRows);
-  const std::int64_t count = a.key_tiles.count * a.call.kv_heads;
-  if (count == 0) return;
-  constexpr std::size_t kBytes = sizeof(KeyTiles<Shape>);
-  allow_shared_memory(float_key_kernel<Shape>, kBytes);
-  float_key_kernel<Shape><<<grid_for(count, 1), Shape::kThreads, kBytes, current_stream()>>>(a);
-  check_launch("attention float_key_kernel");
+  launch_blocks(
+      float_key_kernel<Shape>,
+      {"attention float_key_kernel", a.key_tiles.count * a.call.kv_heads, Shape::kThreads, sizeof(KeyTiles<Shape>)}, a);
 }
 
 bool takes(const AttentionProblem& problem, const AttentionBackwardInputs& inputs,

@@ -20,11 +20,8 @@ struct FloatBackward {
 };
 
 // What one query head of one sequence reads and writes.
-struct FloatBackwardHead {
-  FloatRule rule;
-  FloatRows queries;             // (query_length, head_dim)
+struct FloatBackwardHead : FloatHead {
   FloatRows outputs, d_outputs;  // (query_length, value_dim)
-  FloatRows keys, values;        // (key_count, head_dim), (key_count, value_dim)
   FloatRows d_queries;           // (query_length, head_dim)
   FloatRows d_keys, d_values;    // (key_length, head_dim), (key_length, value_dim)
   const float* logsumexp;        // (query_length)
@@ -32,15 +29,12 @@ struct FloatBackwardHead {
   float* delta;                  // likewise
 
   __device__ FloatBackwardHead(const FloatBackward& a, std::int64_t index, std::int64_t head)
-      : rule(a.call, index, head) {
+      : FloatHead(a.call, index, head) {
     const AttentionCall& call = a.call;
     const Sequence s = call.sequence_at(index);
     const std::int64_t kv_head = head / call.group;
-    queries = float_rows(call.query, s.batch, head, s.query_begin, s.query_length, call.head_dim);
     outputs = float_rows(a.output, s.batch, head, s.query_begin, s.query_length, call.value_dim);
     d_outputs = float_rows(a.d_output, s.batch, head, s.query_begin, s.query_length, call.value_dim);
-    keys = float_rows(call.key, s.batch, kv_head, s.key_begin, s.key_count, call.head_dim);
-    values = float_rows(call.value, s.batch, kv_head, s.key_begin, s.key_count, call.value_dim);
     d_queries = float_rows(a.d_query, s.batch, head, s.query_begin, s.query_length, call.head_dim);
     d_keys = float_rows(a.d_key, s.batch, kv_head, s.key_begin, s.key_length, call.head_dim);
     d_values = float_rows(a.d_value, s.batch, kv_head, s.key_begin, s.key_length, call.value_dim);

@@ -13,20 +13,15 @@ struct FloatForward {
 };
 
 // What one head of one sequence reads and writes.
-struct ForwardHead {
-  FloatRule rule;
-  FloatRows queries, keys, values;  // (query_length, head_dim), (key_count, head_dim), (key_count, value_dim)
-  FloatRows output;                 // (query_length, value_dim)
-  float* logsumexp;                 // (query_length)
-  float sink;                       // -infinity: none
+struct ForwardHead : FloatHead {
+  FloatRows output;  // (query_length, value_dim)
+  float* logsumexp;  // (query_length)
+  float sink;        // -infinity: none
 
-  __device__ ForwardHead(const FloatForward& a, std::int64_t index, std::int64_t head) : rule(a.call, index, head) {
+  __device__ ForwardHead(const FloatForward& a, std::int64_t index, std::int64_t head)
+      : FloatHead(a.call, index, head) {
     const AttentionCall& call = a.call;
     const Sequence s = call.sequence_at(index);
-    const std::int64_t kv_head = head / call.group;
-    queries = float_rows(call.query, s.batch, head, s.query_begin, s.query_length, call.head_dim);
-    keys = float_rows(call.key, s.batch, kv_head, s.key_begin, s.key_count, call.head_dim);
-    values = float_rows(call.value, s.batch, kv_head, s.key_begin, s.key_count, call.value_dim);
     output = float_rows(a.output, s.batch, head, s.query_begin, s.query_length, call.value_dim);
     logsumexp = a.logsumexp + call.first_row(s, head);
     sink = call.sinks ? static_cast<float>(call.sinks[head]) : kMasked<float>;

@@ -215,4 +215,35 @@ struct WarpRow {
   }
 };
 
+// What one query head of one sequence reads.
+struct FloatHead {
+  FloatRule rule;
+  FloatRows queries, keys, values;  // (query_length, head_dim), (key_count, head_dim), (key_count, value_dim)
+
+  __device__ FloatHead(const AttentionCall& call, std::int64_t index, std::int64_t head) : rule(call, index, head) {
+    const Sequence s = call.sequence_at(index);
+    const std::int64_t kv_head = head / call.group;
+    queries = float_rows(call.query, s.batch, head, s.query_begin, s.query_length, call.head_dim);
+    keys = float_rows(call.key, s.batch, kv_head, s.key_begin, s.key_count, call.head_dim);
+    values = float_rows(call.value, s.batch, kv_head, s.key_begin, s.key_count, call.value_dim);
+  }
+};
+
+// Calls body(head, first query) for this block's share of all tiles of queries; Head, which is made from (a, sequence,
+// head), lies in `place` in shared memory. From the last tile to the first: under a causal mask the last have the most
+// to do.
+template <typename Head, typename Call, typename Body>
+__device__ __forceinline__ void for_each_query_tile(const Call& a, const TileTable& tiles, unsigned char* place,
+                                                    const Body& body) {
+  auto* head = reinterpret_cast<Head*>(place);
+  const std::int64_t count = tiles.count * a.call.heads;
+  for (std::int64_t work = blockIdx.x; work < count; work += gridDim.x) {
+    const TilePlace tile = tiles.at(tiles.count - 1 - work % tiles.count);
+    if (threadIdx.x == 0) new (head) Head(a, tile.sequence, work / tiles.count);
+    __syncthreads();
+    body(*head, static_cast<int>(tile.first));
+    __syncthreads();
+  }
+}
+
 }  // namespace headway::inline v0::internal::cuda

@@ -171,12 +171,10 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
 
 template <class Shape>
 void launch(const FloatBackward& a) {
-  const std::int64_t count = a.call.sequence_count * a.call.kv_heads;
-  if (count == 0) return;
-  constexpr std::size_t kBytes = sizeof(ShortTiles<Shape>);
-  allow_shared_memory(float_short_kernel<Shape>, kBytes);
-  float_short_kernel<Shape><<<grid_for(count, 1), Shape::kThreads, kBytes, current_stream()>>>(a);
-  check_launch("attention float_short_kernel");
+  launch_blocks(float_short_kernel<Shape>,
+                {"attention float_short_kernel", a.call.sequence_count * a.call.kv_heads, Shape::kThreads,
+                 sizeof(ShortTiles<Shape>)},
+                a);
 }
 
 }  // namespace

@@ -81,15 +81,7 @@ struct WideBackwardConsumer : BackwardScores<Tiles, Tiles::kRows / 2> {
   __device__ __forceinline__ void issue_dq(int buffer, int chunk) {
     const std::uint32_t a = operand(base + Tiles::kScoresAt + buffer * Tiles::kScoreBytes, 16);
     const std::uint32_t b = operand(base + Tiles::kKeyAt + (group * kChunks + chunk) * kKeyChunkBytes, 16);
-#pragma unroll
-    for (int k = 0; k < kKeys / 16; ++k) {
-      if (k == 0) {
-        wgmma_ss_first<T, Major::outer>(dq, descriptor(a, 0), descriptor(b, 0));
-      } else {
-        wgmma_ss<T, Major::outer>(dq, descriptor(a, k * 2048), descriptor(b, k * 2048));
-      }
-    }
-    wgmma_commit();
+    issue_outer_product<T, kKeys>(dq, a, b);
   }
 
   // ---- between them ----

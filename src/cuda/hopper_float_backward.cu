@@ -258,12 +258,9 @@ __global__ void __launch_bounds__(Shape::kOwners + kBringers, 1)
 // Starts one of the two kernels for so many tiles of rows.
 template <class Shape>
 void run(const PassCall<Shape::kDim>& pass, std::int64_t count) {
-  if (count == 0) return;
-  constexpr std::size_t kBytes = sizeof(PassTiles<Shape>);
-  allow_shared_memory(hopper_float_backward_kernel<Shape>, kBytes);
-  hopper_float_backward_kernel<Shape>
-      <<<grid_for(count, 1), Shape::kOwners + kBringers, kBytes, current_stream()>>>(pass);
-  check_launch("attention hopper_float_backward_kernel");
+  launch_blocks(hopper_float_backward_kernel<Shape>,
+                {"attention hopper_float_backward_kernel", count, Shape::kOwners + kBringers, sizeof(PassTiles<Shape>)},
+                pass);
 }
 
 template <int kDim>

@@ -246,7 +246,6 @@ __global__ void __launch_bounds__(Shape::kOwners + kBringers, 1)
 template <class Shape>
 void launch(UploadedCall& uploaded, FloatForward& a) {
   constexpr int kDim = Shape::kDim;
-  constexpr std::size_t kBytes = sizeof(OwnTiles<Shape>);
   a.tiles = uploaded.query_tiles(Shape::kRows);
   const std::int64_t count = a.tiles.count * a.call.heads;
   if (count == 0) return;
@@ -258,10 +257,9 @@ void launch(UploadedCall& uploaded, FloatForward& a) {
       .forward = a,
       .queries = split_side<kDim, false, 1>(inputs, query_tiles, a.call.query_length, a.call.heads, queries),
       .keys = split_side<kDim, true>(inputs, key_tiles, a.call.key_length, a.call.kv_heads, keys)};
-  allow_shared_memory(hopper_float_forward_kernel<Shape>, kBytes);
-  hopper_float_forward_kernel<Shape>
-      <<<grid_for(count, 1), Shape::kOwners + kBringers, kBytes, current_stream()>>>(call);
-  check_launch("attention hopper_float_forward_kernel");
+  launch_blocks(hopper_float_forward_kernel<Shape>,
+                {"attention hopper_float_forward_kernel", count, Shape::kOwners + kBringers, sizeof(OwnTiles<Shape>)},
+                call);
 }
 
 }  // namespace

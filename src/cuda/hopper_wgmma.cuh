@@ -9,10 +9,18 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "cuda/hopper_wgmma_bf16.cuh"
-#include "cuda/hopper_wgmma_f16.cuh"
-
 namespace headway::inline v0::internal::cuda {
+
+namespace wgmma_bf16 {
+#define HEADWAY_WGMMA_TYPE "bf16"
+#include "cuda/hopper_wgmma_sizes.cuh"
+#undef HEADWAY_WGMMA_TYPE
+}  // namespace wgmma_bf16
+namespace wgmma_f16 {
+#define HEADWAY_WGMMA_TYPE "f16"
+#include "cuda/hopper_wgmma_sizes.cuh"
+#undef HEADWAY_WGMMA_TYPE
+}  // namespace wgmma_f16
 
 // Whether B, and A where it lies in shared memory, runs along the inner dimension or across it.
 enum class Major { inner, outer };
@@ -21,9 +29,9 @@ enum class Major { inner, outer };
 template <typename T, Major kMajor = Major::inner, int kCount>
 __device__ __forceinline__ void wgmma_ss(float (&d)[kCount], std::uint64_t a, std::uint64_t b) {
   if constexpr (std::is_same_v<T, __half>) {
-    wgmma_ss_f16<kMajor == Major::outer>(d, a, b);
+    wgmma_f16::wgmma_ss<kMajor == Major::outer>(d, a, b);
   } else {
-    wgmma_ss_bf16<kMajor == Major::outer>(d, a, b);
+    wgmma_bf16::wgmma_ss<kMajor == Major::outer>(d, a, b);
   }
 }
 
@@ -31,9 +39,9 @@ __device__ __forceinline__ void wgmma_ss(float (&d)[kCount], std::uint64_t a, st
 template <typename T, Major kMajor = Major::inner, int kCount>
 __device__ __forceinline__ void wgmma_ss_first(float (&d)[kCount], std::uint64_t a, std::uint64_t b) {
   if constexpr (std::is_same_v<T, __half>) {
-    wgmma_ss_first_f16<kMajor == Major::outer>(d, a, b);
+    wgmma_f16::wgmma_ss_first<kMajor == Major::outer>(d, a, b);
   } else {
-    wgmma_ss_first_bf16<kMajor == Major::outer>(d, a, b);
+    wgmma_bf16::wgmma_ss_first<kMajor == Major::outer>(d, a, b);
   }
 }
 
@@ -41,9 +49,9 @@ __device__ __forceinline__ void wgmma_ss_first(float (&d)[kCount], std::uint64_t
 template <typename T, Major kMajor = Major::outer, int kCount>
 __device__ __forceinline__ void wgmma_rs(float (&d)[kCount], const std::uint32_t (&a)[4], std::uint64_t b) {
   if constexpr (std::is_same_v<T, __half>) {
-    wgmma_rs_f16<kMajor == Major::outer>(d, a, b);
+    wgmma_f16::wgmma_rs<kMajor == Major::outer>(d, a, b);
   } else {
-    wgmma_rs_bf16<kMajor == Major::outer>(d, a, b);
+    wgmma_bf16::wgmma_rs<kMajor == Major::outer>(d, a, b);
   }
 }
 
@@ -51,9 +59,9 @@ __device__ __forceinline__ void wgmma_rs(float (&d)[kCount], const std::uint32_t
 template <typename T, Major kMajor = Major::outer, int kCount>
 __device__ __forceinline__ void wgmma_rs_first(float (&d)[kCount], const std::uint32_t (&a)[4], std::uint64_t b) {
   if constexpr (std::is_same_v<T, __half>) {
-    wgmma_rs_first_f16<kMajor == Major::outer>(d, a, b);
+    wgmma_f16::wgmma_rs_first<kMajor == Major::outer>(d, a, b);
   } else {
-    wgmma_rs_first_bf16<kMajor == Major::outer>(d, a, b);
+    wgmma_bf16::wgmma_rs_first<kMajor == Major::outer>(d, a, b);
   }
 }
 
@@ -90,6 +98,21 @@ __device__ __forceinline__ std::uint64_t descriptor(std::uint32_t operand, int b
   std::uint64_t result;
   asm("mov.b64 %0, {%1, %2};" : "=l"(result) : "r"(operand + (byte_offset >> 4)), "r"((1u << 30) | (1024u >> 4)));
   return result;
+}
+
+// Issues D = A B as one group, both from shared memory and across the inner dimension, which has kDepth elements. D:
+// (64, 2 * kCount)
+template <typename T, int kDepth, int kCount>
+__device__ __forceinline__ void issue_outer_product(float (&d)[kCount], std::uint32_t a, std::uint32_t b) {
+#pragma unroll
+  for (int k = 0; k < kDepth / 16; ++k) {
+    if (k == 0) {
+      wgmma_ss_first<T, Major::outer>(d, descriptor(a, 0), descriptor(b, 0));
+    } else {
+      wgmma_ss<T, Major::outer>(d, descriptor(a, k * 2048), descriptor(b, k * 2048));
+    }
+  }
+  wgmma_commit();
 }
 
 }  // namespace headway::inline v0::internal::cuda

@@ -248,21 +248,11 @@ bool library_product(const MatmulProblem& p) {
   return true;
 }
 
-// Takes the batch as one taller matrix where b is the same for all and the rows go on evenly.
-MatmulProblem merged(MatmulProblem p) {
-  const auto continues = [&](const Matrix& m) { return !m.data || m.batch_stride == p.rows * m.row_stride; };
-  if (p.batch > 1 && p.b.batch_stride == 0 && continues(p.a) && continues(p.result) && continues(p.before_activation)) {
-    p.rows *= p.batch;
-    p.batch = 1;
-  }
-  return p;
-}
-
 }  // namespace
 
 void matmul(const MatmulProblem& problem) {
   if (problem.batch == 0 || problem.rows == 0 || problem.columns == 0) return;
-  MatmulProblem p = merged(problem);
+  MatmulProblem p = with_merged_batch(problem);
   if (p.depth == 0) {
     if (!p.accumulate) finish(p, {});
     return;

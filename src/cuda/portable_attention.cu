@@ -116,12 +116,9 @@ void launch_forward(UploadedCall& uploaded, const AttentionResult& result) {
   a.tiles = uploaded.query_tiles(Shape::kTile);
   a.width = column_width<T>(call.value_dim, 1);
   a.parts = std::max<std::int64_t>(1, divide_up(call.value_dim, a.width));
-  const std::int64_t count = a.tiles.count * call.heads * a.parts;
-  if (count == 0) return;
-  const std::size_t bytes = shared_bytes<T>(a.width);
-  allow_shared_memory(forward_kernel<T>, bytes);
-  forward_kernel<T><<<grid_for(count, 1), Shape::kThreads, bytes, current_stream()>>>(a);
-  check_launch("attention forward_kernel");
+  launch_blocks(
+      forward_kernel<T>,
+      {"attention forward_kernel", a.tiles.count * call.heads * a.parts, Shape::kThreads, shared_bytes<T>(a.width)}, a);
 }
 
 }  // namespace

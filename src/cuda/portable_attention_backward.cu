@@ -433,21 +433,17 @@ void launch_tiles(BackwardArguments& a) {
   const AttentionCall& call = a.call;
   a.head_width = column_width<T>(call.head_dim, 1);
   a.parts = divide_up(call.head_dim, a.head_width);
-  if (const std::int64_t count = a.query_tiles.count * call.heads * a.parts; count > 0) {
-    const std::size_t bytes = shared_bytes<T>(a.head_width);
-    allow_shared_memory(query_kernel<T>, bytes);
-    query_kernel<T><<<grid_for(count, 1), Tile<T>::kThreads, bytes, current_stream()>>>(a);
-    check_launch("attention query_kernel");
-  }
+  launch_blocks(query_kernel<T>,
+                {"attention query_kernel", a.query_tiles.count * call.heads * a.parts, Tile<T>::kThreads,
+                 shared_bytes<T>(a.head_width)},
+                a);
   a.head_width = column_width<T>(call.head_dim, 2);
   a.value_width = column_width<T>(call.value_dim, 2);
   a.parts = std::max(divide_up(call.head_dim, a.head_width), divide_up(call.value_dim, a.value_width));
-  if (const std::int64_t count = a.key_tiles.count * call.kv_heads * a.parts; count > 0) {
-    const std::size_t bytes = shared_bytes<T>(a.head_width + a.value_width);
-    allow_shared_memory(key_kernel<T>, bytes);
-    key_kernel<T><<<grid_for(count, 1), Tile<T>::kThreads, bytes, current_stream()>>>(a);
-    check_launch("attention key_kernel");
-  }
+  launch_blocks(key_kernel<T>,
+                {"attention key_kernel", a.key_tiles.count * call.kv_heads * a.parts, Tile<T>::kThreads,
+                 shared_bytes<T>(a.head_width + a.value_width)},
+                a);
 }
 
 // The gradient of the returned weights as a plane; the mean has one for all heads.

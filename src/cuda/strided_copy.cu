@@ -97,17 +97,8 @@ struct ConvertedSource {
 
 // Calls f.template operator()<T>() with the GPU's type of any dtype.
 template <typename Function>
-void dispatch_all(DType dtype, const Function& f) {
-  switch (dtype) {
-    case DType::int32:
-      return f.template operator()<std::int32_t>();
-    case DType::int64:
-      return f.template operator()<std::int64_t>();
-    case DType::boolean:
-      return f.template operator()<bool>();
-    default:
-      return dispatch_elements(dtype, f);
-  }
+void dispatch_any_element(DType dtype, const Function& f) {
+  dispatch_all(dtype, [&]<typename T>() { f.template operator()<DeviceElement<T>>(); });
 }
 
 // ---- loops ----
@@ -214,8 +205,8 @@ __global__ void convert_contiguous(Stored<To>* target, const Stored<From>* sourc
 // Whether the copy was a contiguous conversion that packs allow; if so it is done.
 bool convert_packs(const StridedTarget& target, const StridedSource& source, std::int64_t count) {
   bool done = false;
-  dispatch_all(target.dtype, [&]<typename To>() {
-    dispatch_all(source.dtype, [&]<typename From>() {
+  dispatch_any_element(target.dtype, [&]<typename To>() {
+    dispatch_any_element(source.dtype, [&]<typename From>() {
       if constexpr (!std::is_same_v<To, From>) {
         constexpr int kCount = kPackCount<To, From>;
         if (reinterpret_cast<std::uintptr_t>(target.data) % (kCount * sizeof(To)) != 0 ||
@@ -433,7 +424,7 @@ void strided_copy(const StridedTarget& target, const StridedSource& source, cons
     return;
   }
   if (loops.contiguous() && convert_packs(target, source, loops.elements())) return;
-  dispatch_all(target.dtype, [&]<typename To>() {
+  dispatch_any_element(target.dtype, [&]<typename To>() {
     copy_loops(static_cast<To*>(target.data), ConvertedSource<To>{source.data, source.dtype}, loops);
   });
 }

@@ -1,17 +1,13 @@
-// Warpgroup products of float16: 64 rows, one step of 16 in the inner dimension, sums in float32. The overload follows
-// from the accumulator: 64 x n values are n / 2 of a thread. Callers use hopper_wgmma.cuh.
-#pragma once
-
-#include <cstdint>
-
-namespace headway::inline v0::internal::cuda {
+// Warpgroup products of one 16-bit type: 64 rows, one step of 16 in the inner dimension, sums in float32. The overload
+// follows from the accumulator: 64 x n values are n / 2 of a thread. hopper_wgmma.cuh includes this file once for each
+// type, inside a namespace of its own and with HEADWAY_WGMMA_TYPE as PTX names the type; hence no #pragma once.
 
 // clang-format off
 // D += A B, both from shared memory; K-major, or MN-major where kTransposed.
 template <bool kTransposed>
-__device__ __forceinline__ void wgmma_ss_f16(float (&d)[16], std::uint64_t a, std::uint64_t b) {
+__device__ __forceinline__ void wgmma_ss(float (&d)[16], std::uint64_t a, std::uint64_t b) {
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"
-               "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {"
+               "wgmma.mma_async.sync.aligned.m64n32k16.f32." HEADWAY_WGMMA_TYPE "." HEADWAY_WGMMA_TYPE " {"
                "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
                "}, %16, %17, p, 1, 1, %18, %18;\n}\n"
                :
@@ -20,9 +16,9 @@ __device__ __forceinline__ void wgmma_ss_f16(float (&d)[16], std::uint64_t a, st
                : "l"(a), "l"(b), "n"(kTransposed ? 1 : 0));
 }
 template <bool kTransposed>
-__device__ __forceinline__ void wgmma_ss_f16(float (&d)[24], std::uint64_t a, std::uint64_t b) {
+__device__ __forceinline__ void wgmma_ss(float (&d)[24], std::uint64_t a, std::uint64_t b) {
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"
-               "wgmma.mma_async.sync.aligned.m64n48k16.f32.f16.f16 {"
+               "wgmma.mma_async.sync.aligned.m64n48k16.f32." HEADWAY_WGMMA_TYPE "." HEADWAY_WGMMA_TYPE " {"
                "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "
                "%22, %23"
                "}, %24, %25, p, 1, 1, %26, %26;\n}\n"
@@ -33,9 +29,9 @@ __device__ __forceinline__ void wgmma_ss_f16(float (&d)[24], std::uint64_t a, st
                : "l"(a), "l"(b), "n"(kTransposed ? 1 : 0));
 }
 template <bool kTransposed>
-__device__ __forceinline__ void wgmma_ss_f16(float (&d)[32], std::uint64_t a, std::uint64_t b) {
+__device__ __forceinline__ void wgmma_ss(float (&d)[32], std::uint64_t a, std::uint64_t b) {
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"
-               "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
+               "wgmma.mma_async.sync.aligned.m64n64k16.f32." HEADWAY_WGMMA_TYPE "." HEADWAY_WGMMA_TYPE " {"
                "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "
                "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
                "}, %32, %33, p, 1, 1, %34, %34;\n}\n"
@@ -48,9 +44,9 @@ __device__ __forceinline__ void wgmma_ss_f16(float (&d)[32], std::uint64_t a, st
                : "l"(a), "l"(b), "n"(kTransposed ? 1 : 0));
 }
 template <bool kTransposed>
-__device__ __forceinline__ void wgmma_ss_f16(float (&d)[40], std::uint64_t a, std::uint64_t b) {
+__device__ __forceinline__ void wgmma_ss(float (&d)[40], std::uint64_t a, std::uint64_t b) {
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"
-               "wgmma.mma_async.sync.aligned.m64n80k16.f32.f16.f16 {"
+               "wgmma.mma_async.sync.aligned.m64n80k16.f32." HEADWAY_WGMMA_TYPE "." HEADWAY_WGMMA_TYPE " {"
                "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "
                "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39"
                "}, %40, %41, p, 1, 1, %42, %42;\n}\n"
@@ -64,9 +60,9 @@ __device__ __forceinline__ void wgmma_ss_f16(float (&d)[40], std::uint64_t a, st
                : "l"(a), "l"(b), "n"(kTransposed ? 1 : 0));
 }
 template <bool kTransposed>
-__device__ __forceinline__ void wgmma_ss_f16(float (&d)[48], std::uint64_t a, std::uint64_t b) {
+__device__ __forceinline__ void wgmma_ss(float (&d)[48], std::uint64_t a, std::uint64_t b) {
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"
-               "wgmma.mma_async.sync.aligned.m64n96k16.f32.f16.f16 {"
+               "wgmma.mma_async.sync.aligned.m64n96k16.f32." HEADWAY_WGMMA_TYPE "." HEADWAY_WGMMA_TYPE " {"
                "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "
                "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, "
                "%42, %43, %44, %45, %46, %47"
@@ -82,9 +78,9 @@ __device__ __forceinline__ void wgmma_ss_f16(float (&d)[48], std::uint64_t a, st
                : "l"(a), "l"(b), "n"(kTransposed ? 1 : 0));
 }
 template <bool kTransposed>
-__device__ __forceinline__ void wgmma_ss_f16(float (&d)[56], std::uint64_t a, std::uint64_t b) {
+__device__ __forceinline__ void wgmma_ss(float (&d)[56], std::uint64_t a, std::uint64_t b) {
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"
-               "wgmma.mma_async.sync.aligned.m64n112k16.f32.f16.f16 {"
+               "wgmma.mma_async.sync.aligned.m64n112k16.f32." HEADWAY_WGMMA_TYPE "." HEADWAY_WGMMA_TYPE " {"
                "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "
                "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, "
                "%42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55"
@@ -101,9 +97,9 @@ __device__ __forceinline__ void wgmma_ss_f16(float (&d)[56], std::uint64_t a, st
                : "l"(a), "l"(b), "n"(kTransposed ? 1 : 0));
 }
 template <bool kTransposed>
-__device__ __forceinline__ void wgmma_ss_f16(float (&d)[64], std::uint64_t a, std::uint64_t b) {
+__device__ __forceinline__ void wgmma_ss(float (&d)[64], std::uint64_t a, std::uint64_t b) {
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"
-               "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
+               "wgmma.mma_async.sync.aligned.m64n128k16.f32." HEADWAY_WGMMA_TYPE "." HEADWAY_WGMMA_TYPE " {"
                "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "
                "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, "
                "%42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "
@@ -123,9 +119,9 @@ __device__ __forceinline__ void wgmma_ss_f16(float (&d)[64], std::uint64_t a, st
 }
 // D = A B: what D held before is not read, so that no register keeps it.
 template <bool kTransposed>
-__device__ __forceinline__ void wgmma_ss_first_f16(float (&d)[16], std::uint64_t a, std::uint64_t b) {
+__device__ __forceinline__ void wgmma_ss_first(float (&d)[16], std::uint64_t a, std::uint64_t b) {
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\n"
-               "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {"
+               "wgmma.mma_async.sync.aligned.m64n32k16.f32." HEADWAY_WGMMA_TYPE "." HEADWAY_WGMMA_TYPE " {"
                "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
                "}, %16, %17, p, 1, 1, %18, %18;\n}\n"
                :
@@ -134,9 +130,9 @@ __device__ __forceinline__ void wgmma_ss_first_f16(float (&d)[16], std::uint64_t
                : "l"(a), "l"(b), "n"(kTransposed ? 1 : 0));
 }
 template <bool kTransposed>
-__device__ __forceinline__ void wgmma_ss_first_f16(float (&d)[24], std::uint64_t a, std::uint64_t b) {
+__device__ __forceinline__ void wgmma_ss_first(float (&d)[24], std::uint64_t a, std::uint64_t b) {
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\n"
-               "wgmma.mma_async.sync.aligned.m64n48k16.f32.f16.f16 {"
+               "wgmma.mma_async.sync.aligned.m64n48k16.f32." HEADWAY_WGMMA_TYPE "." HEADWAY_WGMMA_TYPE " {"
                "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "
                "%22, %23"
                "}, %24, %25, p, 1, 1, %26, %26;\n}\n"
@@ -147,9 +143,9 @@ __device__ __forceinline__ void wgmma_ss_first_f16(float (&d)[24], std::uint64_t
                : "l"(a), "l"(b), "n"(kTransposed ? 1 : 0));
 }
 template <bool kTransposed>
-__device__ __forceinline__ void wgmma_ss_first_f16(float (&d)[32], std::uint64_t a, std::uint64_t b) {
+__device__ __forceinline__ void wgmma_ss_first(float (&d)[32], std::uint64_t a, std::uint64_t b) {
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\n"
-               "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
+               "wgmma.mma_async.sync.aligned.m64n64k16.f32." HEADWAY_WGMMA_TYPE "." HEADWAY_WGMMA_TYPE " {"
                "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "
                "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
                "}, %32, %33, p, 1, 1, %34, %34;\n}\n"
@@ -162,9 +158,9 @@ __device__ __forceinline__ void wgmma_ss_first_f16(float (&d)[32], std::uint64_t
                : "l"(a), "l"(b), "n"(kTransposed ? 1 : 0));
 }
 template <bool kTransposed>
-__device__ __forceinline__ void wgmma_ss_first_f16(float (&d)[40], std::uint64_t a, std::uint64_t b) {
+__device__ __forceinline__ void wgmma_ss_first(float (&d)[40], std::uint64_t a, std::uint64_t b) {
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\n"
-               "wgmma.mma_async.sync.aligned.m64n80k16.f32.f16.f16 {"
+               "wgmma.mma_async.sync.aligned.m64n80k16.f32." HEADWAY_WGMMA_TYPE "." HEADWAY_WGMMA_TYPE " {"
                "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "
                "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39"
                "}, %40, %41, p, 1, 1, %42, %42;\n}\n"
@@ -178,9 +174,9 @@ __device__ __forceinline__ void wgmma_ss_first_f16(float (&d)[40], std::uint64_t
                : "l"(a), "l"(b), "n"(kTransposed ? 1 : 0));
 }
 template <bool kTransposed>
-__device__ __forceinline__ void wgmma_ss_first_f16(float (&d)[48], std::uint64_t a, std::uint64_t b) {
+__device__ __forceinline__ void wgmma_ss_first(float (&d)[48], std::uint64_t a, std::uint64_t b) {
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\n"
-               "wgmma.mma_async.sync.aligned.m64n96k16.f32.f16.f16 {"
+               "wgmma.mma_async.sync.aligned.m64n96k16.f32." HEADWAY_WGMMA_TYPE "." HEADWAY_WGMMA_TYPE " {"
                "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "
                "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, "
                "%42, %43, %44, %45, %46, %47"
@@ -196,9 +192,9 @@ __device__ __forceinline__ void wgmma_ss_first_f16(float (&d)[48], std::uint64_t
                : "l"(a), "l"(b), "n"(kTransposed ? 1 : 0));
 }
 template <bool kTransposed>
-__device__ __forceinline__ void wgmma_ss_first_f16(float (&d)[56], std::uint64_t a, std::uint64_t b) {
+__device__ __forceinline__ void wgmma_ss_first(float (&d)[56], std::uint64_t a, std::uint64_t b) {
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\n"
-               "wgmma.mma_async.sync.aligned.m64n112k16.f32.f16.f16 {"
+               "wgmma.mma_async.sync.aligned.m64n112k16.f32." HEADWAY_WGMMA_TYPE "." HEADWAY_WGMMA_TYPE " {"
                "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "
                "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, "
                "%42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55"
@@ -215,9 +211,9 @@ __device__ __forceinline__ void wgmma_ss_first_f16(float (&d)[56], std::uint64_t
                : "l"(a), "l"(b), "n"(kTransposed ? 1 : 0));
 }
 template <bool kTransposed>
-__device__ __forceinline__ void wgmma_ss_first_f16(float (&d)[64], std::uint64_t a, std::uint64_t b) {
+__device__ __forceinline__ void wgmma_ss_first(float (&d)[64], std::uint64_t a, std::uint64_t b) {
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\n"
-               "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
+               "wgmma.mma_async.sync.aligned.m64n128k16.f32." HEADWAY_WGMMA_TYPE "." HEADWAY_WGMMA_TYPE " {"
                "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "
                "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, "
                "%42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "
@@ -237,9 +233,9 @@ __device__ __forceinline__ void wgmma_ss_first_f16(float (&d)[64], std::uint64_t
 }
 // The first step: D = A B, A from registers.
 template <bool kTransposed>
-__device__ __forceinline__ void wgmma_rs_first_f16(float (&d)[32], const std::uint32_t (&a)[4], std::uint64_t b) {
+__device__ __forceinline__ void wgmma_rs_first(float (&d)[32], const std::uint32_t (&a)[4], std::uint64_t b) {
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\n"
-               "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
+               "wgmma.mma_async.sync.aligned.m64n64k16.f32." HEADWAY_WGMMA_TYPE "." HEADWAY_WGMMA_TYPE " {"
                "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "
                "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
                "}, {%32, %33, %34, %35}, %36, p, 1, 1, %37;\n}\n"
@@ -253,8 +249,8 @@ __device__ __forceinline__ void wgmma_rs_first_f16(float (&d)[32], const std::ui
 }
 // D += A B: A from registers, B from shared memory; MN-major, or K-major where not kTransposed.
 template <bool kTransposed>
-__device__ __forceinline__ void wgmma_rs_f16(float (&d)[16], const std::uint32_t (&a)[4], std::uint64_t b) {
-  asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {"
+__device__ __forceinline__ void wgmma_rs(float (&d)[16], const std::uint32_t (&a)[4], std::uint64_t b) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32." HEADWAY_WGMMA_TYPE "." HEADWAY_WGMMA_TYPE " {"
                "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
                "}, {%16, %17, %18, %19}, %20, 1, 1, 1, %21;\n"
                :
@@ -263,8 +259,8 @@ __device__ __forceinline__ void wgmma_rs_f16(float (&d)[16], const std::uint32_t
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kTransposed ? 1 : 0));
 }
 template <bool kTransposed>
-__device__ __forceinline__ void wgmma_rs_f16(float (&d)[32], const std::uint32_t (&a)[4], std::uint64_t b) {
-  asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
+__device__ __forceinline__ void wgmma_rs(float (&d)[32], const std::uint32_t (&a)[4], std::uint64_t b) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." HEADWAY_WGMMA_TYPE "." HEADWAY_WGMMA_TYPE " {"
                "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "
                "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
                "}, {%32, %33, %34, %35}, %36, 1, 1, 1, %37;\n"
@@ -277,8 +273,8 @@ __device__ __forceinline__ void wgmma_rs_f16(float (&d)[32], const std::uint32_t
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kTransposed ? 1 : 0));
 }
 template <bool kTransposed>
-__device__ __forceinline__ void wgmma_rs_f16(float (&d)[48], const std::uint32_t (&a)[4], std::uint64_t b) {
-  asm volatile("wgmma.mma_async.sync.aligned.m64n96k16.f32.f16.f16 {"
+__device__ __forceinline__ void wgmma_rs(float (&d)[48], const std::uint32_t (&a)[4], std::uint64_t b) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n96k16.f32." HEADWAY_WGMMA_TYPE "." HEADWAY_WGMMA_TYPE " {"
                "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "
                "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, "
                "%42, %43, %44, %45, %46, %47"
@@ -294,8 +290,8 @@ __device__ __forceinline__ void wgmma_rs_f16(float (&d)[48], const std::uint32_t
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kTransposed ? 1 : 0));
 }
 template <bool kTransposed>
-__device__ __forceinline__ void wgmma_rs_f16(float (&d)[64], const std::uint32_t (&a)[4], std::uint64_t b) {
-  asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
+__device__ __forceinline__ void wgmma_rs(float (&d)[64], const std::uint32_t (&a)[4], std::uint64_t b) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32." HEADWAY_WGMMA_TYPE "." HEADWAY_WGMMA_TYPE " {"
                "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "
                "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, "
                "%42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "
@@ -314,8 +310,8 @@ __device__ __forceinline__ void wgmma_rs_f16(float (&d)[64], const std::uint32_t
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kTransposed ? 1 : 0));
 }
 template <bool kTransposed>
-__device__ __forceinline__ void wgmma_rs_f16(float (&d)[96], const std::uint32_t (&a)[4], std::uint64_t b) {
-  asm volatile("wgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16 {"
+__device__ __forceinline__ void wgmma_rs(float (&d)[96], const std::uint32_t (&a)[4], std::uint64_t b) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n192k16.f32." HEADWAY_WGMMA_TYPE "." HEADWAY_WGMMA_TYPE " {"
                "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "
                "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, "
                "%42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "
@@ -340,8 +336,8 @@ __device__ __forceinline__ void wgmma_rs_f16(float (&d)[96], const std::uint32_t
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kTransposed ? 1 : 0));
 }
 template <bool kTransposed>
-__device__ __forceinline__ void wgmma_rs_f16(float (&d)[128], const std::uint32_t (&a)[4], std::uint64_t b) {
-  asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {"
+__device__ __forceinline__ void wgmma_rs(float (&d)[128], const std::uint32_t (&a)[4], std::uint64_t b) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32." HEADWAY_WGMMA_TYPE "." HEADWAY_WGMMA_TYPE " {"
                "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "
                "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, "
                "%42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "
@@ -372,5 +368,3 @@ __device__ __forceinline__ void wgmma_rs_f16(float (&d)[128], const std::uint32_
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kTransposed ? 1 : 0));
 }
 // clang-format on
-
-}  // namespace headway::inline v0::internal::cuda
