@@ -77,7 +77,7 @@ bool has_large_logsumexp(const Tensor& logsumexp) {
 
 std::int64_t visible_scores(const ScoreRule& rule, std::int64_t begin, std::int64_t end) {
   if (begin >= end) return 0;
-  // Limits move by one key per query: the ends of the range tell the middle well enough for scheduling.
+  // Limits move by one key per query: the ends of the range describe the middle well enough for scheduling.
   const auto seen = [&](std::int64_t query) {
     return std::max<std::int64_t>(0, rule.end_key(query) - rule.first_key(query));
   };

@@ -111,7 +111,7 @@ struct ScoreRule {
     if (call.bias.data) {
       const std::int64_t at = bias_offset + q * call.bias.query_stride + k * call.bias.key_stride;
       const A bias = read_floating<A>(call.bias.data, call.bias.dtype, at);
-      if (bias <= A(-1e30)) return kMasked<A>;  // as good as masked: no log-sum-exp could tell such scores apart
+      if (bias <= A(-1e30)) return kMasked<A>;  // as good as masked: no log-sum-exp could distinguish such scores
       score = plus(score, bias);
     }
     return score;
@@ -378,13 +378,13 @@ std::size_t shared_bytes(std::int64_t columns) {
   return (kElements + static_cast<std::size_t>(columns * Tile<T>::kTile)) * sizeof(Compute<T>);
 }
 
-// How many of `columns` columns each of `arrays` sums of a block has: whole tiles, as many as there is room for.
+// How many of `columns` columns each of `arrays` sums of a block has: whole tiles, as many as fit into shared memory.
 template <typename T>
 std::int64_t column_width(std::int64_t columns, std::int64_t arrays) {
   constexpr std::int64_t kTile = Tile<T>::kTile, kMost = 256;
   std::int64_t width = columns < kMost ? (columns + kTile - 1) / kTile * kTile : kMost;
-  const auto room = static_cast<std::size_t>(device_properties().shared_memory_per_block);
-  while (width > kTile && shared_bytes<T>(arrays * width) > room) width -= kTile;
+  const auto capacity = static_cast<std::size_t>(device_properties().shared_memory_per_block);
+  while (width > kTile && shared_bytes<T>(arrays * width) > capacity) width -= kTile;
   return width < kTile ? kTile : width;
 }
 

@@ -26,11 +26,11 @@ class BlockCache {
 
   // A block for that many bytes; null where there is none.
   void* take(std::size_t bytes);
-  // Tells of a block that the driver had to give, and makes room for it.
+  // Registers a block that the driver had to give, and frees cached ones for it.
   void note_fresh(void* memory, std::size_t capacity);
-  // Takes a block back; false where it is not kept, as one is never that no thread has told of.
+  // Takes a block back; false where it is not kept, as one is never that no thread has registered.
   bool keep(void* memory);
-  // Tells all threads that the driver gets a block back.
+  // Registers for all threads that the driver gets a block back.
   static void forget(void* memory);
   // Frees blocks of the capacities that were longest not asked for until no more than `allowed` bytes are kept.
   void shrink(std::size_t allowed);

@@ -243,7 +243,7 @@ bool float_attention_backward(const AttentionProblem& problem, const AttentionBa
   }
   bool is_taken = true;
   dispatch_columns(problem, [&]<int kDim>() {
-    // Where one kernel's tiles have room, so have the other's.
+    // Where one kernel's tiles fit, so do the other's.
     static_assert(sizeof(QueryTiles<FloatShape<kDim, 4, 1>>) <= sizeof(KeyTiles<FloatShape<kDim, 4, 1>>));
     is_taken =
         dispatch_rows<kDim, 4, 1, KeyTiles>(problem, longest_keys(problem), problem.kv_heads, [&]<typename Shape>() {

@@ -73,7 +73,7 @@ void dispatch_columns(const AttentionProblem& problem, const Function& f) {
 
 // Calls f.template operator()<Shape>() with the shape for so many rows and heads: kLeastWarps * 16 rows to a block
 // where that is all, 64 where there are few, else as many as suit the registers, at most kMostTiles * 16 to a warp.
-// False where the Tiles<Shape> of 64 rows have no room.
+// False where the Tiles<Shape> of 64 rows do not fit into shared memory.
 template <int kDim, int kLeastWarps, int kMostTiles, template <typename> class Tiles, typename Function>
 bool dispatch_rows(const AttentionProblem& problem, std::int64_t length, std::int64_t heads, const Function& f) {
   const DeviceProperties& device = device_properties();

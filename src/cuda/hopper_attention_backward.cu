@@ -62,7 +62,7 @@ bool takes(const AttentionProblem& problem, const AttentionBackwardInputs& input
          is_reachable(gradients.key) && is_reachable(gradients.value);
 }
 
-// ---- what the kernels are told ----
+// ---- the kernels' arguments ----
 // Copies of `rows` rows and 64 columns of a tensor (batch, heads, length, columns).
 CUtensorMap make_map(const Tensor& tensor, int rows) {
   const auto size = [&](int i) { return static_cast<cuuint64_t>(tensor.size(i)); };
@@ -310,7 +310,7 @@ DeviceBuffer upload_floats(const std::vector<double>& values) {
   return upload(std::span<const float>(floats));
 }
 
-// Tells the kernels of the sequences, and uploads what differs between them or between heads.
+// Describes the sequences to the kernels, and uploads what differs between them or between heads.
 void upload_sequences(const AttentionProblem& problem, const std::vector<BackwardSequence>& sequences, int keys,
                       BackwardParameters& p, BackwardPasses& passes, BackwardMemory& memory) {
   p.sequence = sequences[0];

@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kThreads)
         seen_sum = a[i] == 0.f ? seen_sum : fmaf(a[i], b[i], seen_sum);
       }
     }
-    // Of a row that sees nothing, nothing else tells whether its own values are finite.
+    // Of a row that sees nothing, nothing else shows whether its own values are finite.
     if (passes.hides && (logsumexp == -INFINITY || passes.sinks != nullptr)) {
       const T* query = row_of<T>(passes.query, batch, head, row);
       for (int c = lane * 8; c < passes.query.columns; c += 128) {

@@ -342,7 +342,7 @@ struct BackwardScores {
     ++turn;
   }
 
-  // Q and the statistics of a stage are not needed any more. Every thread tells so for itself, having read the
+  // Q and the statistics of a stage are not needed any more. Every thread signals so for itself, having read the
   // statistics itself.
   __device__ __forceinline__ void release_query(int stage) const { barrier_arrive(barriers.query_empty(stage)); }
 

@@ -1,4 +1,4 @@
-// What the kernels of the Hopper backward are told, and which part of it a block does.
+// The arguments of the Hopper backward's kernels, and which part of the work a block does.
 #pragma once
 
 #include <cuda.h>

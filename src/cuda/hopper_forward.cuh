@@ -92,11 +92,11 @@ struct ForwardConsumer {
     values.advance();
   }
 
-  // The tile's queries make room for the next one's.
+  // The buffer of the tile's queries is free for the next ones.
   __device__ __forceinline__ void release_queries() const {
     if (!S::kShareOutput && lane == 0) barrier_arrive(shared.query_empty(group));
   }
-  // After a block's S: its keys make room, and after the last block's the queries too.
+  // After a block's S: the buffer of its keys is free, and after the last block's that of the queries too.
   __device__ __forceinline__ void release_operands(int block) {
     release_keys();
     if (block == work.first) release_queries();

@@ -52,8 +52,8 @@ __device__ __forceinline__ void named_arrive(int id, int threads) {
 }
 
 // ---- what a warp's threads agree on ----
-// A value and a condition that all threads of a warp share. Told to the compiler, it keeps what depends on them in the
-// warp's own registers, where products take their operands' addresses from.
+// A value and a condition that all threads of a warp share. Where the compiler knows this, it keeps what depends
+// on them in the warp's own registers, where products take their operands' addresses from.
 __device__ __forceinline__ int warps_value(int value) {
   return static_cast<int>(__reduce_or_sync(0xffffffffu, static_cast<unsigned>(value)));
 }

@@ -130,7 +130,7 @@ struct SharedLayout {
   __device__ __forceinline__ std::uint32_t tile_full(int s) const { return barrier(6, s); }
   __device__ __forceinline__ std::uint32_t tile_empty(int s) const { return barrier(7, s); }
 
-  // By one thread, before all others use them. What is full is told by one thread, what is empty by each warp.
+  // By one thread, before all others use them. One thread signals that a buffer is full, each warp that it is empty.
   __device__ __forceinline__ void init_barriers() const {
     for (int g = 0; g < S::kGroups; ++g) {
       barrier_init(query_full(g), 1);

@@ -30,7 +30,7 @@ HWY_INLINE std::int64_t key_block_size(std::int64_t head_dim, std::int64_t value
   return size;
 }
 
-// Past this a lane's sum tells that the reference has fallen too far behind the scores: the exponents then cost digits,
+// Past this a lane's sum shows that the reference has fallen too far behind the scores: the exponents then cost digits,
 // and values of any size must stay clear of overflow. A reference within 2^12 costs neither.
 template <typename Real>
 inline constexpr Real kSafeSum = Real(4096);

@@ -108,8 +108,8 @@ class MatmulRun {
       depth_block = std::max<std::int64_t>(4, round_up((depth + blocks - 1) / blocks, 4));
       const std::int64_t panel_bytes = depth_block * kTileColumns<E> * kElementBytes;
       const std::int64_t padded_columns = round_up(task.columns, kTileColumns<E>);
-      const std::int64_t room = shares ? kSharedColumnBlockBytes : kColumnBlockBytes;
-      const std::int64_t panels = std::max<std::int64_t>(1, room / panel_bytes);
+      const std::int64_t capacity = shares ? kSharedColumnBlockBytes : kColumnBlockBytes;
+      const std::int64_t panels = std::max<std::int64_t>(1, capacity / panel_bytes);
       column_block = std::min(panels * kTileColumns<E>, padded_columns);
 
       if (task.activation != Activation::none || task.before_activation.data || task.result.column_stride != 1) {
@@ -307,7 +307,7 @@ class MatmulRun {
     for (std::int64_t r = 0; r < place.rows; ++r) __builtin_prefetch(to + r * stride, 1);
   }
 
-  // The result itself has no room for what a tile has too much.
+  // A tile is larger than what is left of the result.
   template <int kRows, int kVectors>
   void edge_tile(const Place& place) {
     constexpr std::int64_t kStride = kVectors * kLanes<E>;

@@ -72,8 +72,8 @@ void copy_query_block(const Rows& rows, std::int64_t query, std::int64_t query_e
   });
 }
 
-// A bias at or below this is a mask. A row of nothing but such scores has a log-sum-exp that no longer tells them
-// apart, so that neither weights nor gradients could be recomputed from it.
+// A bias at or below this is a mask. A row of nothing but such scores has a log-sum-exp that no longer separates
+// them, so that neither weights nor gradients could be recomputed from it.
 template <typename Real>
 inline constexpr Real kAsGoodAsMasked = Real(-1e30);
 
