@@ -10,6 +10,9 @@ if(HEADWAY_CCACHE AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
 endif()
 
 file(GLOB headway_cuda_sources CONFIGURE_DEPENDS src/cuda/*.cu src/cuda/*.cpp)
+if(HEADWAY_SHARED)  # a static libheadway brings the hash with it
+  list(APPEND headway_cuda_sources ${headway_interface_source})
+endif()
 add_library(headway_cuda SHARED EXCLUDE_FROM_ALL ${headway_cuda_sources})
 set_target_properties(headway_cuda PROPERTIES
   VERSION ${PROJECT_VERSION} SOVERSION 0
@@ -41,4 +44,6 @@ foreach(source IN LISTS headway_cuda_sources)
   endif()
 endforeach()
 
-install(TARGETS headway_cuda OPTIONAL)
+if(HEADWAY_INSTALL)
+  install(TARGETS headway_cuda OPTIONAL)
+endif()

@@ -1,20 +1,48 @@
-# What `cmake --install` puts down: headers, the shared library, find_package(headway) and pkg-config files.
+# What `cmake --install` puts down: headers, libraries, find_package(headway) and pkg-config files.
+
+# headway_write_pc(NAME SHARED DIRECTORY) writes NAME.pc for shared or for static libraries. The prefix is relative to the
+# .pc file, so that the installed tree can be moved.
+file(RELATIVE_PATH headway_pc_prefix "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
+function(headway_write_pc name shared directory)
+  set(headway_pc_private "")
+  set(headway_text_pc_private "")
+  if(NOT shared)
+    set(headway_pc_private "Libs.private: -pthread -ldl")
+    list(JOIN sentencepiece_LDFLAGS " " sentencepiece_flags)
+    list(JOIN libzip_LDFLAGS " " libzip_flags)
+    set(headway_text_pc_private "Libs.private: ${sentencepiece_flags} ${libzip_flags} -lz")
+  endif()
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in ${directory}/${name}.pc @ONLY)
+endfunction()
+
+if(NOT HEADWAY_INSTALL)
+  return()
+endif()
 
 include(CMakePackageConfigHelpers)
 
-install(TARGETS headway EXPORT headwayTargets)
-install(DIRECTORY include/headway DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+set(headway_installed headway)
+set(headway_packages headway)
+set(headway_text_headers "/(attention_view|text[a-z_]*|tokenizer|translat[a-z_]*)\\.h$")
+install(DIRECTORY include/headway DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        FILES_MATCHING PATTERN "*.h" REGEX ${headway_text_headers} EXCLUDE)
+if(HEADWAY_BUILD_TEXT)
+  list(APPEND headway_installed headway_text)
+  list(APPEND headway_packages headway_text)
+  install(DIRECTORY include/headway DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+          FILES_MATCHING REGEX ${headway_text_headers})
+endif()
 
 set(headway_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/headway)
+install(TARGETS ${headway_installed} EXPORT headwayTargets)
 install(EXPORT headwayTargets NAMESPACE headway:: DESTINATION ${headway_cmake_dir})
 configure_package_config_file(cmake/headwayConfig.cmake.in headwayConfig.cmake INSTALL_DESTINATION ${headway_cmake_dir})
 # Before 1.0 a minor version may change anything.
 write_basic_package_version_file(headwayConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-
-# The prefix is written relative to the .pc file, so that the installed tree can be moved.
-file(RELATIVE_PATH headway_pc_prefix "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
-configure_file(cmake/headway.pc.in headway.pc @ONLY)
-
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/headwayConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/headwayConfigVersion.cmake
         DESTINATION ${headway_cmake_dir})
-install(FILES ${CMAKE_CURRENT_BINARY_DIR}/headway.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+foreach(package IN LISTS headway_packages)
+  headway_write_pc(${package} "${HEADWAY_SHARED}" ${CMAKE_CURRENT_BINARY_DIR})
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${package}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()

@@ -5,25 +5,31 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
 pkg_check_modules(libzip REQUIRED IMPORTED_TARGET libzip)
 find_package(ZLIB REQUIRED)
-find_library(HEADWAY_SENTENCEPIECE_TRAIN sentencepiece_train REQUIRED)
 
 file(GLOB headway_text_sources CONFIGURE_DEPENDS src/text/*.cpp src/models/*.cpp src/generate/*.cpp src/tasks/*.cpp
      src/translation/*.cpp src/report/*.cpp src/explain/*.cpp)
-set(headway_text_packages PkgConfig::sentencepiece PkgConfig::libzip ${HEADWAY_SENTENCEPIECE_TRAIN} ZLIB::ZLIB)
+set(headway_text_packages PkgConfig::sentencepiece PkgConfig::libzip ZLIB::ZLIB)
 
 include(cmake/embed.cmake)
 add_library(headway_text_objects OBJECT ${headway_text_sources} ${headway_viewer_source})
 set_target_properties(headway_text_objects PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
 target_link_libraries(headway_text_objects PRIVATE headway_build_flags headway_json ${headway_text_packages})
 
-add_library(headway_text SHARED $<TARGET_OBJECTS:headway_text_objects> $<TARGET_OBJECTS:headway_base>)
+# A shared libheadway hides its base; a static one has it for both.
+add_library(headway_text ${headway_library_type} $<TARGET_OBJECTS:headway_text_objects>
+            $<$<BOOL:${HEADWAY_SHARED}>:$<TARGET_OBJECTS:headway_base>>)
 add_library(headway::text ALIAS headway_text)
-set_target_properties(headway_text PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0 EXPORT_NAME text)
+set_target_properties(headway_text PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0 EXPORT_NAME text INSTALL_RPATH "$ORIGIN")
 target_link_libraries(headway_text PUBLIC headway PRIVATE ${headway_text_packages})
 
 # The same objects beside the internals of libheadway, for the tests.
-add_library(headway_text_internal STATIC $<TARGET_OBJECTS:headway_text_objects>)
-target_link_libraries(headway_text_internal INTERFACE headway_internal ${headway_text_packages})
+if(HEADWAY_SHARED)
+  add_library(headway_text_internal STATIC $<TARGET_OBJECTS:headway_text_objects>)
+  target_link_libraries(headway_text_internal INTERFACE headway_internal ${headway_text_packages})
+else()
+  add_library(headway_text_internal INTERFACE)
+  target_link_libraries(headway_text_internal INTERFACE headway_text headway_internal)
+endif()
 
 if(EXISTS ${PROJECT_SOURCE_DIR}/cli/CMakeLists.txt)
   add_subdirectory(cli)

@@ -398,5 +398,21 @@ TEST(Semantics, MostNegativeFiniteBiasMasksRows) {
   }
 }
 
+// The recorded backward belongs to the forward: what became of an option's tensor since does not matter.
+TEST(Semantics, BackwardKeepsTheProblemOfTheForward) {
+  const AttentionBackward p = build(shaped(DType::float32, 20, 30));
+  Tensor lengths = Tensor::from<int64_t>({17, 30}, {2});
+  Tensor key = p.key.clone().set_requires_grad();
+  const AttentionResult result = headway::attention(p.query, key, p.value, {.key_lengths = lengths});
+  AttentionBackward expected = p;
+  expected.options = {.key_lengths = {17, 30}};
+  expected.forward = result;
+  expected.d_output = p.d_output;
+  expected.d_logsumexp = expected.d_weights = Tensor();
+  lengths.copy_from(Tensor::from<int64_t>({30, 1000}, {2}));  // of which the second would be an error
+  result.output.backward(p.d_output);
+  EXPECT_EQ(key.grad().to_vector(), headway::attention_backward(expected).key.to_vector());
+}
+
 }  // namespace
 }  // namespace headway_test

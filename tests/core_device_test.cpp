@@ -1,6 +1,9 @@
 // Devices: their names, what is told where there is none, and tensors that move between them.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <string>
+
 #include "headway/autograd.h"
 #include "headway/device.h"
 #include "headway/ops.h"
@@ -34,6 +37,20 @@ TEST(Device, AbsenceIsTold) {
   EXPECT_NE(message_of([] { Device::cuda(); }).find("cuda: "), std::string::npos);
   EXPECT_NE(message_of([] { Device::parse("cuda:3"); }).find("cuda: "), std::string::npos);
   EXPECT_EQ(headway::describe_cuda().find("not available: "), 0U);
+}
+
+TEST(Device, OtherInterfaceIsRefused) {
+  const char* library = std::getenv("HEADWAY_CUDA_LIBRARY");
+  if (library == nullptr || std::string(library).find("other_interface") == std::string::npos) {
+    GTEST_SKIP() << "HEADWAY_CUDA_LIBRARY does not name the library of another interface";
+  }
+  EXPECT_EQ(headway::cuda_device_count(), 0);
+  const std::string message = message_of([] { Device::cuda(); });
+  EXPECT_EQ(message.find(std::string("cuda: ") + library +
+                         " is of another build than this Headway: its interface is "
+                         "0123456789abcdef, expected "),
+            0U)
+      << message;
 }
 
 TEST(Device, ThereIsNoOneAfterTheLast) {

@@ -257,13 +257,13 @@ TEST(TicketLock, MakesSumsIndependentOfTheThreadCount) {
   const auto sums = [&](int threads) {
     const ThreadCount limit(threads);
     std::vector<float> result(kSums, 0.0f);
-    TicketLock turns(kSums);
+    TicketLock locks(kSums);
     parallel_for(kTasks, [&](std::int64_t task, int) {
       const std::int64_t index = task % kSums;
       const float term = 1.0f / (1.0f + static_cast<float>(task * 7919 % 1000));
-      turns.wait(index, task / kSums);
+      locks.wait(index, task / kSums);
       result[static_cast<std::size_t>(index)] += term;
-      turns.pass(index);
+      locks.next(index);
     });
     return result;
   };

@@ -16,12 +16,12 @@ MODELS = NN | {"io", "text", "models"}
 GENERATE = MODELS | {"generate"}
 FOLDERS = {
     "base": set(),
-    "core": BACKEND,
+    "core": BASE,
     "backend": CORE,
     "cpu": BACKEND,
     "cuda": BACKEND,
     "io": CORE,
-    "ops": BACKEND | {"cpu"},
+    "ops": BACKEND,
     "nn": OPS,
     "train": NN | {"io"},
     "dist": BACKEND,  # the communicators; attention across ranks gets more below

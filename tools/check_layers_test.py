@@ -7,7 +7,8 @@ import unittest
 
 import check_layers
 
-HEADERS = ["base/check.h", "cpu/attention.h", "cuda/attention.h", "ops/attention.h", "nn/linear.h", "io/safetensors.h"]
+HEADERS = ["base/check.h", "backend/backend.h", "cpu/attention.h", "cuda/attention.h", "ops/attention.h",
+           "nn/linear.h", "io/safetensors.h"]
 
 
 def violations(path, include):
@@ -32,7 +33,8 @@ class CheckLayersTest(unittest.TestCase):
             ("src/cpu/x.cpp", '"cpu/attention.h"'),
             ("src/cpu/kernels/x-inl.h", '"hwy/highway.h"'),
             ("src/cpu/kernels/x.cpp", "<hwy/highway.h>"),
-            ("src/ops/x.cpp", '"cpu/attention.h"'),
+            ("src/cpu/x.cpp", '"backend/backend.h"'),
+            ("src/ops/x.cpp", '"backend/backend.h"'),
             ("src/nn/x.cpp", '"ops/attention.h"'),
             ("src/train/x.cpp", '"io/safetensors.h"'),
             ("src/models/x.cpp", '"nn/linear.h"'),
@@ -51,6 +53,9 @@ class CheckLayersTest(unittest.TestCase):
             ("include/headway/x.h", "<immintrin.h>"),
             ("src/core/x.cpp", '"cpu/attention.h"'),
             ("src/core/x.cpp", '"ops/attention.h"'),
+            ("src/core/x.cpp", '"backend/backend.h"'),
+            ("src/backend/x.cpp", '"cpu/attention.h"'),
+            ("src/ops/x.cpp", '"cpu/attention.h"'),
             ("src/cpu/x.cpp", '"cuda/attention.h"'),
             ("src/cpu/x.cpp", '"ops/attention.h"'),
             ("src/cpu/x.cpp", "<hwy/highway.h>"),

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Checks what libheadway.so shows and weighs: only headway's versioned names, at most 5 MB when stripped."""
+"""Checks what libheadway.so shows and weighs: headway's versioned public names, of its internal ones only those that a
+library of the same build imports, and at most 5 MB when stripped."""
 
+import argparse
 import pathlib
 import subprocess
 import sys
@@ -9,13 +11,29 @@ import tempfile
 MAX_BYTES = 5_000_000
 
 
-def foreign_symbols(library):
-    """Defined dynamic symbols that are neither part of headway::v0 nor the standard library's, which are shared."""
-    listing = subprocess.run(["nm", "--dynamic", "--defined-only", "--demangle", library],
-                             check=True, capture_output=True, text=True).stdout
-    names = [line.split(maxsplit=2)[2] for line in listing.splitlines()]
-    return [name for name in names
-            if "headway::v0::internal" in name or "headway::v0::" not in name and "std::" not in name]
+def dynamic_symbols(library, which):
+    """The mangled dynamic symbols of a library that nm's option --defined-only or --undefined-only names."""
+    listing = subprocess.run(["nm", "--dynamic", which, library], check=True, capture_output=True, text=True).stdout
+    return [line.split()[-1].split("@")[0] for line in listing.splitlines()]
+
+
+def readable(symbols):
+    return subprocess.run(["c++filt"], input="\n".join(symbols), check=True, capture_output=True,
+                          text=True).stdout.splitlines()
+
+
+def wrong_symbols(library, siblings):
+    """What is wrong with the visible symbols of a library, in words; the standard library's are shared by all."""
+    imported = {symbol for sibling in siblings for symbol in dynamic_symbols(sibling, "--undefined-only")}
+    symbols = dynamic_symbols(library, "--defined-only")
+    wrong = []
+    for symbol, name in zip(symbols, readable(symbols)):
+        if "headway::v0::internal" in name:
+            if symbol not in imported:
+                wrong.append(f"internal and visible, but no library of the build imports it: {name}")
+        elif "headway::v0::" not in name and "std::" not in name:
+            wrong.append(f"visible, but not public: {name}")
+    return wrong
 
 
 def stripped_bytes(library):
@@ -26,13 +44,17 @@ def stripped_bytes(library):
 
 
 def main():
-    library = sys.argv[1]
-    foreign = foreign_symbols(library)
-    for name in foreign:
-        print(f"visible, but not public: {name}")
-    size = stripped_bytes(library)
-    print(f"library: {len(foreign)} foreign symbols, {size / 1e6:.2f} MB stripped (at most {MAX_BYTES / 1e6:.0f})")
-    return 1 if foreign or size > MAX_BYTES else 0
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("library", help="libheadway.so")
+    parser.add_argument("--sibling", action="append", default=[], help="a library of the same build that links to it")
+    arguments = parser.parse_args()
+    siblings = [sibling for sibling in arguments.sibling if pathlib.Path(sibling).exists()]
+    wrong = wrong_symbols(arguments.library, siblings)
+    for line in wrong:
+        print(line)
+    size = stripped_bytes(arguments.library)
+    print(f"library: {len(wrong)} wrong symbols, {size / 1e6:.2f} MB stripped (at most {MAX_BYTES / 1e6:.0f})")
+    return 1 if wrong or size > MAX_BYTES else 0
 
 
 if __name__ == "__main__":

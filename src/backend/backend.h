@@ -1,4 +1,4 @@
-// What a device computes for the operations. The CPU is one backend; the others are libraries loaded on first use.
+// What a device does for tensors and operations: one interface for the CPU and for every other device.
 #pragma once
 
 #include <cstddef>
@@ -15,16 +15,34 @@
 #include "backend/optimizer_tasks.h"
 #include "backend/pointwise_tasks.h"
 #include "backend/rowwise_tasks.h"
-#include "core/strided_copy.h"
-#include "headway/device.h"
+#include "core/device_memory.h"
 
 namespace headway::inline v0::internal {
 
+// Work that a device does again and again.
+class RecordedWork {
+ public:
+  virtual ~RecordedWork() = default;
+  virtual void replay() = 0;
+};
+
 // All memory that a call names is the device's, but for std::vectors and std::spans, which are the host's. A call may
 // return before its work is done; the next one on the same thread sees its results.
-class Backend {
+class Backend : public DeviceMemory {
  public:
-  virtual ~Backend() = default;
+  // ---- the device ----
+  // "NVIDIA H200, 139.8 GiB, compute capability 9.0"
+  virtual std::string description() = 0;
+  // Waits for all that this thread gave to the device.
+  virtual void synchronize() = 0;
+  // Where this thread's work goes from now on: a cudaStream_t; null: a stream of Headway's own. Without effect where a
+  // device has no streams.
+  virtual void set_stream(void* stream) = 0;
+  virtual void* stream() = 0;
+  // Calls work() and keeps what it gives to the device, which does none of it before a replay. Memory that work() takes
+  // it must give back; it may not copy from or to the host, nor wait. A device that does its work at once calls work()
+  // at every replay instead.
+  virtual std::unique_ptr<RecordedWork> record(const std::function<void()>& work) = 0;
 
   // ---- elementwise ----
   virtual void binary(const BinaryTask& task) = 0;
@@ -63,6 +81,8 @@ class Backend {
 
   // ---- products ----
   virtual void matmul(const MatmulProblem& problem) = 0;
+  // Whether matmul() adds to a sum of any dtype (MatmulProblem::accumulate) faster than a pass of its own would.
+  virtual bool adds_products() const = 0;
 
   // ---- optimizers: all parameters at once ----
   virtual void sgd(std::span<const ParameterSpan> parameters, const SgdStep& step) = 0;
@@ -86,53 +106,16 @@ class Backend {
   virtual void top_tokens(const TopTask& task) = 0;
   virtual void take_best(const TakeBest& task) = 0;
   virtual void gather_rows(const GatherRows& task) = 0;
-};
 
-// Work that a device does again and again.
-class RecordedWork {
- public:
-  virtual ~RecordedWork() = default;
-  virtual void replay() = 0;
+  // Sums of gradients are additions as any other.
+  void accumulate(DType dtype, std::int64_t count, void* sum, const void* more) final {
+    binary({.operation = Binary::add,
+            .dtype = dtype,
+            .columns = count,
+            .a = static_cast<const std::byte*>(sum),
+            .b = static_cast<const std::byte*>(more),
+            .result = static_cast<std::byte*>(sum)});
+  }
 };
-
-// x (outer, middle, inner), dense -> target (outer, inner): the sum over the middle, of one floating dtype.
-struct MiddleSum {
-  DType dtype = DType::float32;
-  std::int64_t outer = 1;
-  std::int64_t middle = 1;
-  std::int64_t inner = 1;
-  const std::byte* x = nullptr;
-  std::byte* target = nullptr;
-};
-
-// A device with memory of its own.
-class DeviceBackend : public Backend {
- public:
-  // Memory aligned to 256 bytes; throws an Error where there is not enough. Null for no bytes.
-  virtual void* allocate(std::size_t bytes) = 0;
-  // Work that was given to the device before may still use it. Never throws.
-  virtual void release(void* memory) noexcept = 0;
-  virtual void set_zero(void* memory, std::size_t bytes) = 0;
-  // `source` may be changed once the call returns.
-  virtual void copy_to_device(void* target, const void* source, std::size_t bytes) = 0;
-  // Waits until the bytes have come.
-  virtual void copy_to_host(void* target, const void* source, std::size_t bytes) = 0;
-  // target[i] = source[i] for every index i, with conversion; a user's bool may be any byte. The two do not overlap.
-  virtual void strided_copy(const StridedTarget& target, const StridedSource& source, const Shape& shape) = 0;
-  virtual void middle_sum(const MiddleSum& task) = 0;
-  // Waits for all that this thread gave to the device.
-  virtual void synchronize() = 0;
-  // Where this thread's work goes from now on: a cudaStream_t; null: a stream of Headway's own.
-  virtual void set_stream(void* stream) = 0;
-  virtual void* stream() = 0;
-  // Calls work() and keeps what it gives to the device, which does none of it before a replay. Memory that work() takes
-  // it must give back; it may not copy from or to the host, nor wait.
-  virtual std::unique_ptr<RecordedWork> record(const std::function<void()>& work) = 0;
-  // "NVIDIA H200, 139.8 GiB, compute capability 9.0"
-  virtual std::string description() = 0;
-};
-
-// The backend of a device that is not the CPU; loads its library on first use. Throws where there is none.
-DeviceBackend& device_backend(Device device);
 
 }  // namespace headway::inline v0::internal

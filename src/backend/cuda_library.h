@@ -1,20 +1,20 @@
-// What libheadway asks of libheadway_cuda.so: one function, which both sides include from here.
+// What libheadway asks of libheadway_cuda.so: two C functions, which both sides know from here.
 #pragma once
 
-#include "backend/backend.h"
+#include "backend/registry.h"
 
 namespace headway::inline v0::internal {
 
-// Changes with every change of backend/backend.h or what it includes: both libraries come from one build.
-inline constexpr int kCudaInterface = 2;
-inline constexpr const char* kCudaEntryName = "headway_cuda_devices";
+// A hash of the headers through which both libraries call each other, written by cmake/interface_hash.cmake. Virtual
+// functions and structs are called and read by their places, so only libraries with the same hash fit together.
+extern const char* const kInterfaceHash;
 
-struct CudaDevices {
-  const char* problem = "";  // why CUDA cannot be used; empty where it can
-  int count = 0;
-  DeviceBackend* (*backend)(int index) = nullptr;  // lives as long as the library
-};
+// const char* headway_cuda_interface(): the kInterfaceHash that the library was built with. Asked first.
+inline constexpr const char* kCudaInterfaceName = "headway_cuda_interface";
+using CudaInterface = const char* (*)();
 
-using CudaEntry = CudaDevices (*)(int interface);
+// DeviceList headway_cuda_devices().
+inline constexpr const char* kCudaDevicesName = "headway_cuda_devices";
+using CudaDevices = DeviceList (*)();
 
 }  // namespace headway::inline v0::internal

@@ -1,82 +1,15 @@
-// Devices beside the CPU: finding and loading their library.
+// Devices by name, and what their users ask of them.
 #include "headway/device.h"
 
-#include <dlfcn.h>
-
 #include <charconv>
-#include <cstdlib>
-#include <filesystem>
-#include <mutex>
 #include <optional>
-#include <utility>
 
-#include "backend/backend.h"
-#include "backend/cuda_library.h"
+#include "backend/registry.h"
 #include "base/check.h"
 
 namespace headway::inline v0 {
 namespace internal {
 namespace {
-
-constexpr const char* kLibrary = "libheadway_cuda.so.0";
-
-// libheadway_cuda, opened once; never closed, since memory of it may outlive everything.
-class CudaLibrary {
- public:
-  CudaLibrary() {
-    void* handle = open();
-    if (handle == nullptr) return;
-    const auto entry = reinterpret_cast<CudaEntry>(dlsym(handle, kCudaEntryName));
-    if (entry == nullptr) {
-      problem_ = std::string(kLibrary) + " does not belong to this libheadway";
-      return;
-    }
-    const CudaDevices devices = entry(kCudaInterface);
-    problem_ = devices.problem;
-    count_ = devices.count;
-    backend_ = devices.backend;
-  }
-
-  int count() const { return count_; }
-  const std::string& problem() const { return problem_; }
-  DeviceBackend& backend(int index) const {
-    check(problem_.empty(), "cuda: ", problem_);
-    check(index >= 0 && index < count_, "cuda: there is no device ", index, ", expected 0 to ", count_ - 1);
-    return *backend_(index);
-  }
-
- private:
-  // HEADWAY_CUDA_LIBRARY, the file beside libheadway.so, or wherever the system looks.
-  void* open() {
-    const char* named = std::getenv("HEADWAY_CUDA_LIBRARY");
-    if (named != nullptr && *named != '\0') return open_file(named);
-    Dl_info own;
-    if (dladdr(reinterpret_cast<const void*>(&device_backend), &own) != 0 && own.dli_fname != nullptr) {
-      const std::filesystem::path beside = std::filesystem::path(own.dli_fname).parent_path() / kLibrary;
-      std::error_code ignored;
-      if (std::filesystem::exists(beside, ignored)) return open_file(beside.c_str());
-    }
-    return open_file(kLibrary);
-  }
-
-  void* open_file(const char* file) {
-    void* handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) {
-      const char* why = dlerror();
-      problem_ = std::string("the CUDA backend cannot be loaded: ") + (why != nullptr ? why : file);
-    }
-    return handle;
-  }
-
-  std::string problem_;
-  int count_ = 0;
-  DeviceBackend* (*backend_)(int index) = nullptr;
-};
-
-const CudaLibrary& cuda_library() {
-  static const auto* library = new CudaLibrary;  // tensors of static duration may need it to the end
-  return *library;
-}
 
 // N of "cuda:N", 0 of "cuda".
 std::optional<int> cuda_index(const std::string& name) {
@@ -91,28 +24,12 @@ std::optional<int> cuda_index(const std::string& name) {
   return index;
 }
 
-// The CPU's work is a function that is called again.
-class CalledWork final : public RecordedWork {
- public:
-  explicit CalledWork(std::function<void()> work) : work_(std::move(work)) {}
-  void replay() override { work_(); }
-
- private:
-  std::function<void()> work_;
-};
-
 }  // namespace
-
-DeviceBackend& device_backend(Device device) {
-  check(!device.is_cpu(), "device: the CPU has no backend of its own");
-  return cuda_library().backend(device.index);
-}
-
 }  // namespace internal
 
 Device Device::cuda(int index) {
   const Device device{.kind = Kind::cuda, .index = index};
-  internal::device_backend(device);
+  internal::backend_of(device);
   return device;
 }
 
@@ -130,38 +47,30 @@ std::string Device::name() const {
   return index == 0 ? "cuda" : "cuda:" + std::to_string(index);
 }
 
-int cuda_device_count() { return internal::cuda_library().count(); }
+int cuda_device_count() { return static_cast<int>(internal::devices_of(Device::Kind::cuda).backends.size()); }
 
 std::string describe_cuda() {
-  const internal::CudaLibrary& library = internal::cuda_library();
-  if (!library.problem().empty()) return "not available: " + library.problem();
+  const internal::Devices& devices = internal::devices_of(Device::Kind::cuda);
+  if (!devices.problem.empty()) return "not available: " + devices.problem;
   std::string text;
-  for (int index = 0; index < library.count(); ++index) {
-    text += (index == 0 ? "" : "; ") + library.backend(index).description();
-  }
+  for (internal::Backend* backend : devices.backends) text += (text.empty() ? "" : "; ") + backend->description();
   return text;
 }
 
-void synchronize(Device device) {
-  if (!device.is_cpu()) internal::device_backend(device).synchronize();
-}
+void synchronize(Device device) { internal::backend_of(device).synchronize(); }
 
 CudaStreamGuard::CudaStreamGuard(Device device, void* stream) : device_(device) {
   internal::check(!device.is_cpu(), "CudaStreamGuard: the device is cpu, expected a GPU");
-  internal::DeviceBackend& backend = internal::device_backend(device);
+  internal::Backend& backend = internal::backend_of(device);
   previous_ = backend.stream();
   backend.set_stream(stream);
 }
 
-CudaStreamGuard::~CudaStreamGuard() { internal::device_backend(device_).set_stream(previous_); }
+CudaStreamGuard::~CudaStreamGuard() { internal::backend_of(device_).set_stream(previous_); }
 
 DeviceGraph::DeviceGraph(Device device, std::function<void()> work) {
   internal::check(work != nullptr, "DeviceGraph: work is not given, expected a function");
-  if (device.is_cpu()) {
-    work_ = std::make_shared<internal::CalledWork>(std::move(work));
-  } else {
-    work_ = internal::device_backend(device).record(work);
-  }
+  work_ = internal::backend_of(device).record(work);
 }
 
 void DeviceGraph::replay() const {

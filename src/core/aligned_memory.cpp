@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "core/block_cache.h"
 
 namespace headway::inline v0::internal {
 namespace {
@@ -43,60 +42,36 @@ std::size_t round_up(std::size_t bytes, std::size_t unit) {
 
 }  // namespace
 
-AlignedMemory AlignedMemory::uninitialized(std::size_t bytes) {
+MemoryBlock allocate_block(std::size_t bytes) {
   const bool huge = bytes >= kHugePageFrom;
-  AlignedMemory memory;
-  memory.bytes_ = bytes;
   const std::size_t rounded = round_up(bytes > 0 ? bytes : 1, kMemoryAlignment);
-  if (const Block block = take_cached_block(rounded); block.data) {
-    memory.data_ = static_cast<std::byte*>(block.data);
-    memory.capacity_ = block.bytes;
-    memory.mapped_ = block.mapped;
-    return memory;
-  }
+  if (const MemoryBlock block = take_cached_block(rounded); block.data != nullptr) return block;
   note_fresh_block(rounded);
-  memory.capacity_ = rounded;
   void* data = nullptr;
   if (posix_memalign(&data, huge ? kHugePage : kMemoryAlignment, rounded) != 0) {
     fail("memory: cannot allocate ", bytes, " bytes");
   }
-  if (huge) {
-    advise_huge_pages(data, rounded / kHugePage * kHugePage);
-  }
-  memory.data_ = static_cast<std::byte*>(data);
-  return memory;
+  if (huge) advise_huge_pages(data, rounded / kHugePage * kHugePage);
+  return {.data = data, .bytes = rounded, .mapped = false};
 }
 
-AlignedMemory AlignedMemory::zeroed(std::size_t bytes) {
+MemoryBlock allocate_zeroed_block(std::size_t bytes) {
   if (bytes < kHugePageFrom) {
-    AlignedMemory memory = uninitialized(bytes);
-    std::memset(memory.data_, 0, bytes);
-    return memory;
+    const MemoryBlock block = allocate_block(bytes);
+    std::memset(block.data, 0, bytes);
+    return block;
   }
   constexpr std::size_t kPage = std::size_t{64} << 10;  // the largest page size among the systems supported
   const std::size_t rounded = round_up(bytes, kPage);
-  if (const Block block = take_cached_block(rounded); block.data) {
-    AlignedMemory memory;
-    memory.data_ = static_cast<std::byte*>(block.data);
-    memory.bytes_ = bytes;
-    memory.capacity_ = block.bytes;
-    memory.mapped_ = block.mapped;
-    std::memset(memory.data_, 0, bytes);
-    return memory;
+  if (const MemoryBlock block = take_cached_block(rounded); block.data != nullptr) {
+    std::memset(block.data, 0, bytes);
+    return block;
   }
   note_fresh_block(rounded);
-  AlignedMemory memory;
-  memory.data_ = static_cast<std::byte*>(map_zero_pages(rounded));
-  check(memory.data_ != nullptr, "memory: cannot allocate ", bytes, " bytes");
-  memory.bytes_ = bytes;
-  memory.capacity_ = rounded;
-  memory.mapped_ = true;
-  advise_huge_pages(memory.data_, rounded);
-  return memory;
-}
-
-AlignedMemory::~AlignedMemory() {
-  if (data_) give_block_back({data_, capacity_, mapped_});
+  const MemoryBlock block = {.data = map_zero_pages(rounded), .bytes = rounded, .mapped = true};
+  check(block.data != nullptr, "memory: cannot allocate ", bytes, " bytes");
+  advise_huge_pages(block.data, rounded);
+  return block;
 }
 
 }  // namespace headway::inline v0::internal

@@ -5,12 +5,9 @@
 #include <atomic>
 #include <unordered_map>
 
-#include "backend/backend.h"
 #include "base/check.h"
-#include "core/convert.h"
-#include "core/dispatch.h"
+#include "core/device_memory.h"
 #include "core/tensor_impl.h"
-#include "core/thread_pool.h"
 
 namespace headway::inline v0 {
 
@@ -37,41 +34,12 @@ std::uint64_t next_sequence() {
   return counter.fetch_add(1, std::memory_order_relaxed);
 }
 
-// The gradient that a leaf keeps: the tensor itself where nobody else sees it, else a copy.
+// The gradient that a leaf keeps: the tensor itself where it is uniquely owned, else a copy.
 Tensor own(Tensor gradient) {
   return is_sole_owner(gradient) && gradient.is_contiguous() ? std::move(gradient) : gradient.clone();
 }
 
-// sum[i] += more[i]; both dense.
-void add_elements(const Tensor& sum, const Tensor& more) {
-  constexpr std::int64_t kChunk = 1 << 15;
-  const std::int64_t count = sum.element_count();
-  if (!sum.device().is_cpu()) {
-    if (count == 0) return;
-    BinaryTask task = {.operation = Binary::add, .dtype = sum.dtype(), .columns = count};
-    task.a = static_cast<const std::byte*>(sum.raw_data());
-    task.b = static_cast<const std::byte*>(more.raw_data());
-    task.result = static_cast<std::byte*>(sum.raw_data());
-    device_backend(sum.device()).binary(task);
-    return;
-  }
-  dispatch_floating(sum.dtype(), [&]<typename T>() {
-    T* to = sum.data<T>();
-    const T* from = more.data<T>();
-    parallel_for((count + kChunk - 1) / kChunk, [&](std::int64_t chunk, int) {
-      const std::int64_t end = std::min((chunk + 1) * kChunk, count);
-      for (std::int64_t i = chunk * kChunk; i < end; ++i) {
-        if constexpr (std::is_floating_point_v<T>) {
-          to[i] += from[i];
-        } else {
-          to[i] = convert<T>(to_float(to[i]) + to_float(from[i]));
-        }
-      }
-    });
-  });
-}
-
-// Adds `more` to `sum`, in place where nobody else sees the sum.
+// Adds `more` to `sum`, in place where the sum is uniquely owned.
 void accumulate(Tensor& sum, Tensor more) {
   if (!sum.defined()) {
     sum = std::move(more);
@@ -84,7 +52,9 @@ void accumulate(Tensor& sum, Tensor more) {
       sum = sum.clone();
     }
   }
-  add_elements(sum, more.contiguous());
+  more = more.contiguous();
+  const std::int64_t count = sum.element_count();
+  if (count > 0) memory_of(sum.device()).accumulate(sum.dtype(), count, sum.raw_data(), more.raw_data());
 }
 
 // Gradients on their way to operations that have not had their turn.

@@ -30,7 +30,7 @@ std::optional<std::size_t> read_limit() {
 #endif
 }
 
-void free_block(const Block& block) {
+void free_block(const MemoryBlock& block) {
   if (block.mapped) {
     munmap(block.data, block.bytes);
   } else {
@@ -60,7 +60,7 @@ class Use {
 
 class BlockCache {
  public:
-  Block take(std::size_t bytes) {
+  MemoryBlock take(std::size_t bytes) {
     const auto found = by_size_.lower_bound(bytes);
     if (found == by_size_.end() || found->first > bytes + bytes / 4) return {};
     return remove(found);
@@ -74,7 +74,7 @@ class BlockCache {
     return true;
   }
 
-  void keep(const Block& block) {
+  void keep(const MemoryBlock& block) {
     const auto place = by_size_.emplace(block.bytes, Entry{block, {}});
     place->second.age = by_age_.insert(by_age_.end(), place);
     total_ += block.bytes;
@@ -89,12 +89,12 @@ class BlockCache {
   using BySize = std::multimap<std::size_t, Entry>;
   using ByAge = std::list<BySize::iterator>;
   struct Entry {
-    Block block;
+    MemoryBlock block;
     ByAge::iterator age;
   };
 
-  Block remove(BySize::iterator place) {
-    const Block block = place->second.block;
+  MemoryBlock remove(BySize::iterator place) {
+    const MemoryBlock block = place->second.block;
     by_age_.erase(place->second.age);
     by_size_.erase(place);
     total_ -= block.bytes;
@@ -115,11 +115,11 @@ BlockCache& cache() {
 
 }  // namespace
 
-Block take_cached_block(std::size_t bytes) {
+MemoryBlock take_cached_block(std::size_t bytes) {
   if (bytes < kCachedFrom) return {};
   const std::unique_lock lock(cache().mutex, std::try_to_lock);
   if (!lock) return {};
-  const Block block = cache().take(bytes);
+  const MemoryBlock block = cache().take(bytes);
   if (block.data) cache().use.add(block.bytes);
   return block;
 }
@@ -131,7 +131,7 @@ void note_fresh_block(std::size_t bytes) {
   if (lock) cache().make_room(0);
 }
 
-void give_block_back(Block block) {
+void give_block_back(const MemoryBlock& block) {
   if (block.bytes < kCachedFrom) return free_block(block);
   cache().use.remove(block.bytes);
   const std::unique_lock lock(cache().mutex, std::try_to_lock);

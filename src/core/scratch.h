@@ -17,7 +17,7 @@ std::byte* thread_scratch(int slot, std::size_t bytes);
 // Uninitialised memory for the length of a scope, 64-byte aligned, on huge pages where large.
 class ScratchBuffer {
  public:
-  explicit ScratchBuffer(std::size_t bytes) : memory_(AlignedMemory::uninitialized(bytes)) {}
+  explicit ScratchBuffer(std::size_t bytes) : memory_(bytes) {}
 
   std::byte* data() const { return memory_.data(); }
   std::size_t bytes() const { return memory_.bytes(); }

@@ -4,13 +4,18 @@
 
 namespace headway::inline v0::internal {
 
-Storage::Storage(AlignedMemory memory) : memory_(std::move(memory)), data_(memory_.data()) {}
+Storage::Storage(Device device, std::size_t bytes, bool zeroed)
+    : owner_(&memory_of(device)),
+      block_(zeroed ? owner_->allocate_zeroed(bytes) : owner_->allocate(bytes)),
+      device_(device) {}
 
 Storage::Storage(void* data, std::function<void()> release, Device device)
-    : release_(std::move(release)), data_(static_cast<std::byte*>(data)), device_(device) {}
+    : block_{.data = data}, release_(std::move(release)), device_(device) {}
 
 Storage::~Storage() {
-  if (release_) {
+  if (owner_ != nullptr) {
+    owner_->release(block_);
+  } else if (release_) {
     release_();
   }
 }

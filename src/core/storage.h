@@ -6,29 +6,28 @@
 #include <cstdint>
 #include <functional>
 
-#include "core/aligned_memory.h"
-#include "headway/device.h"
+#include "core/device_memory.h"
 
 namespace headway::inline v0::internal {
 
-// Owned memory of the CPU, or any other memory with what to call when it is no longer needed.
+// A block of a device's memory, or any other memory with what to call when it is no longer needed.
 class Storage {
  public:
-  explicit Storage(AlignedMemory memory);
-  Storage(void* data, std::function<void()> release, Device device = Device::cpu());
+  Storage(Device device, std::size_t bytes, bool zeroed);
+  Storage(void* data, std::function<void()> release, Device device);
   ~Storage();
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
-  std::byte* data() const { return data_; }
+  std::byte* data() const { return static_cast<std::byte*>(block_.data); }
   Device device() const { return device_; }
   std::uint64_t version() const { return version_.load(std::memory_order_relaxed); }
   void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
-  AlignedMemory memory_;           // empty for other memory
-  std::function<void()> release_;  // empty for owned memory
-  std::byte* data_;
+  DeviceMemory* owner_ = nullptr;  // who takes the block back; null for other memory
+  MemoryBlock block_;
+  std::function<void()> release_;  // empty for a device's block
   Device device_;
   std::atomic<std::uint64_t> version_{0};
 };

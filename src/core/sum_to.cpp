@@ -1,72 +1,11 @@
 // Sums over broadcast dimensions.
-#include <algorithm>
+#include <vector>
 
-#include "backend/backend.h"
-#include "base/check.h"
 #include "core/autograd.h"
-#include "core/convert.h"
-#include "core/dispatch.h"
-#include "core/strided_copy.h"
+#include "core/device_memory.h"
 #include "core/tensor_impl.h"
-#include "core/thread_pool.h"
 
 namespace headway::inline v0::internal {
-namespace {
-
-constexpr std::int64_t kColumns = 64;  // inner elements of a task: a row of sums that stays in registers and L1
-constexpr std::int64_t kChunk = 4096;  // middle elements of a task where there is nothing beside them
-
-template <typename T>
-double to_double(T value) {
-  return convert<double>(value);
-}
-
-// Sums of `count` neighbours, in eight lanes that a compiler turns into vectors.
-template <typename T>
-double sum_run(const T* values, std::int64_t count) {
-  double lanes[8] = {};
-  std::int64_t i = 0;
-  for (; i + 8 <= count; i += 8) {
-    for (int lane = 0; lane < 8; ++lane) lanes[lane] += to_double(values[i + lane]);
-  }
-  double sum = ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
-  for (; i < count; ++i) sum += to_double(values[i]);
-  return sum;
-}
-
-template <typename T>
-void sum_rows(const T* x, T* target, const MiddleSum& sizes) {
-  const std::int64_t chunks = (sizes.middle + kChunk - 1) / kChunk;
-  std::vector<double> parts(static_cast<std::size_t>(sizes.outer * chunks));  // (outer, chunks)
-  parallel_for(sizes.outer * chunks, [&](std::int64_t task, int) {
-    const std::int64_t begin = task % chunks * kChunk;
-    const std::int64_t count = std::min(kChunk, sizes.middle - begin);
-    parts[static_cast<std::size_t>(task)] = sum_run(x + task / chunks * sizes.middle + begin, count);
-  });
-  for (std::int64_t row = 0; row < sizes.outer; ++row) {
-    double sum = 0;
-    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) sum += parts[static_cast<std::size_t>(row * chunks + chunk)];
-    target[row] = convert<T>(sum);
-  }
-}
-
-template <typename T>
-void sum_columns(const T* x, T* target, const MiddleSum& sizes) {
-  const std::int64_t strips = (sizes.inner + kColumns - 1) / kColumns;
-  parallel_for(sizes.outer * strips, [&](std::int64_t task, int) {
-    const std::int64_t begin = task % strips * kColumns;
-    const std::int64_t columns = std::min(kColumns, sizes.inner - begin);
-    const T* row = x + task / strips * sizes.middle * sizes.inner + begin;
-    double sums[kColumns] = {};
-    for (std::int64_t i = 0; i < sizes.middle; ++i, row += sizes.inner) {
-      for (std::int64_t c = 0; c < columns; ++c) sums[c] += to_double(row[c]);
-    }
-    T* to = target + task / strips * sizes.inner + begin;
-    for (std::int64_t c = 0; c < columns; ++c) to[c] = convert<T>(sums[c]);
-  });
-}
-
-}  // namespace
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
   if (x.shape() == shape) return x;
@@ -89,20 +28,10 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
   (summed_lead ? sizes.inner : sizes.outer) = kept_count;
   Tensor target = Tensor::empty(shape, x.dtype(), x.device());
   if (target.element_count() == 0) return target;
-  if (!x.device().is_cpu()) {
-    sizes.dtype = x.dtype();
-    sizes.x = static_cast<const std::byte*>(dense.raw_data());
-    sizes.target = static_cast<std::byte*>(target.raw_data());
-    device_backend(x.device()).middle_sum(sizes);
-    return target;
-  }
-  dispatch_floating(x.dtype(), [&]<typename T>() {
-    if (sizes.inner == 1) {
-      sum_rows(dense.data<T>(), target.data<T>(), sizes);
-    } else {
-      sum_columns(dense.data<T>(), target.data<T>(), sizes);
-    }
-  });
+  sizes.dtype = x.dtype();
+  sizes.x = static_cast<const std::byte*>(dense.raw_data());
+  sizes.target = static_cast<std::byte*>(target.raw_data());
+  memory_of(x.device()).middle_sum(sizes);
   return target;
 }
 

@@ -8,7 +8,6 @@
 #include <numbers>
 #include <utility>
 
-#include "backend/backend.h"
 #include "base/check.h"
 #include "core/convert.h"
 #include "core/dispatch.h"
@@ -83,20 +82,9 @@ void bump_version(const Tensor& tensor) { TensorImpl::of(tensor).storage().bump_
 
 namespace {
 
-std::size_t byte_count(const Shape& shape, DType dtype) {
-  return static_cast<std::size_t>(internal::checked_element_count(shape, dtype)) * item_size(dtype);
-}
-
-Tensor make_owned(const Shape& shape, DType dtype, internal::AlignedMemory (*allocate)(std::size_t bytes)) {
-  auto storage = std::make_shared<internal::Storage>(allocate(byte_count(shape, dtype)));
-  return TensorImpl::make(std::move(storage), 0, shape, internal::contiguous_strides(shape), dtype);
-}
-
-Tensor make_on_device(const Shape& shape, DType dtype, Device device) {
-  internal::DeviceBackend& backend = internal::device_backend(device);
-  void* data = backend.allocate(byte_count(shape, dtype));
-  auto storage = std::make_shared<internal::Storage>(
-      data, [&backend, data] { backend.release(data); }, device);
+Tensor make_owned(const Shape& shape, DType dtype, Device device, bool zeroed) {
+  const std::size_t bytes = static_cast<std::size_t>(internal::checked_element_count(shape, dtype)) * item_size(dtype);
+  auto storage = std::make_shared<internal::Storage>(device, bytes, zeroed);
   return TensorImpl::make(std::move(storage), 0, shape, internal::contiguous_strides(shape), dtype);
 }
 
@@ -130,23 +118,13 @@ double unit_interval(std::uint32_t high, std::uint32_t low) {
 
 // ---- making tensors ----
 
-Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
-  if (!device.is_cpu()) return make_on_device(shape, dtype, device);
-  return make_owned(shape, dtype, internal::AlignedMemory::uninitialized);
-}
+Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) { return make_owned(shape, dtype, device, false); }
 
-Tensor Tensor::zeros(const Shape& shape, DType dtype, Device device) {
-  if (device.is_cpu()) return make_owned(shape, dtype, internal::AlignedMemory::zeroed);
-  Tensor tensor = make_on_device(shape, dtype, device);
-  internal::device_backend(device).set_zero(tensor.raw_data(), byte_count(shape, dtype));
-  return tensor;
-}
+Tensor Tensor::zeros(const Shape& shape, DType dtype, Device device) { return make_owned(shape, dtype, device, true); }
 
 Tensor Tensor::full(const Shape& shape, double value, DType dtype, Device device) {
-  if (!device.is_cpu()) return empty(shape, dtype, device).fill(value);
-  Tensor tensor = empty(shape, dtype);
-  internal::dispatch_all(
-      dtype, [&]<typename T>() { std::fill_n(tensor.data<T>(), tensor.element_count(), internal::convert<T>(value)); });
+  Tensor tensor = empty(shape, dtype, device);
+  internal::fill_elements(tensor, value);
   return tensor;
 }
 

@@ -1,12 +1,9 @@
 // Copies of tensors, and changes in place.
 #include <functional>
 
-#include "backend/backend.h"
 #include "base/check.h"
 #include "core/autograd.h"
-#include "core/convert.h"
-#include "core/dispatch.h"
-#include "core/strided_copy.h"
+#include "core/device_memory.h"
 #include "core/tensor_impl.h"
 
 namespace headway::inline v0 {
@@ -17,13 +14,10 @@ namespace {
 
 // Copies into a tensor of the same shape on the same device that shares no memory with the source.
 void copy_elements(const Tensor& target, const Tensor& source) {
-  const internal::StridedTarget to = {target.raw_data(), target.strides(), target.dtype()};
-  const internal::StridedSource from = {source.raw_data(), source.strides(), source.dtype()};
-  if (target.device().is_cpu()) {
-    internal::strided_copy(to, from, target.shape());
-  } else if (target.element_count() > 0) {
-    internal::device_backend(target.device()).strided_copy(to, from, target.shape());
-  }
+  if (target.element_count() == 0) return;
+  internal::memory_of(target.device())
+      .strided_copy({target.raw_data(), target.strides(), target.dtype()},
+                    {source.raw_data(), source.strides(), source.dtype()}, target.shape());
 }
 
 Tensor dense_copy(const Tensor& source, DType dtype) {
@@ -36,15 +30,15 @@ std::size_t byte_count(const Tensor& tensor) {
   return static_cast<std::size_t>(tensor.element_count()) * item_size(tensor.dtype());
 }
 
-// The elements of a tensor, in row-major order, on another device.
+// The elements of a tensor, in row-major order, on another device. What is copied comes from the host or goes there.
 Tensor moved(const Tensor& source, Device device) {
   const Tensor dense = source.is_contiguous() ? source : dense_copy(source, source.dtype());
   if (!source.device().is_cpu() && !device.is_cpu()) return moved(moved(dense, Device::cpu()), device);
   Tensor target = Tensor::empty(dense.shape(), dense.dtype(), device);
   if (device.is_cpu()) {
-    internal::device_backend(source.device()).copy_to_host(target.raw_data(), dense.raw_data(), byte_count(dense));
+    internal::memory_of(source.device()).copy_to_host(target.raw_data(), dense.raw_data(), byte_count(dense));
   } else {
-    internal::device_backend(device).copy_to_device(target.raw_data(), dense.raw_data(), byte_count(dense));
+    internal::memory_of(device).copy_to_device(target.raw_data(), dense.raw_data(), byte_count(dense));
   }
   return target;
 }
@@ -81,6 +75,11 @@ bool may_overlap(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
+void internal::fill_elements(const Tensor& tensor, double value) {
+  if (tensor.element_count() == 0) return;
+  memory_of(tensor.device()).fill({tensor.raw_data(), tensor.strides(), tensor.dtype()}, tensor.shape(), value);
+}
+
 Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
 
 Tensor Tensor::clone() const { return recorded_copy("clone", *this, dtype()); }
@@ -100,7 +99,7 @@ Tensor Tensor::to(Device wanted) const {
 
 Tensor& Tensor::fill(double value) {
   internal::check_change_in_place("fill", *this);
-  copy_elements(*this, full({}, value, dtype()).to(device()).expand(shape()));
+  internal::fill_elements(*this, value);
   internal::bump_version(*this);
   return *this;
 }

@@ -67,6 +67,9 @@ Shape contiguous_strides(const Shape& shape);
 // A dimension in [0, rank) from one that may count from the end; throws where it is out of range.
 int checked_dim(const char* function, int dim, int rank);
 
+// Sets every element, without a mark of the change.
+void fill_elements(const Tensor& tensor, double value);
+
 // Marks the storage as changed in place; everything that writes to a tensor that a user holds calls this.
 void bump_version(const Tensor& tensor);
 

@@ -1,4 +1,5 @@
-// Turns: makes tasks of one parallel_for add to shared sums in a fixed order, whichever thread runs them.
+// A lock whose holders come in a fixed order: tasks of one parallel_for add to shared sums in it, whichever thread runs
+// them.
 #pragma once
 
 #include <atomic>
@@ -11,16 +12,18 @@
 
 namespace headway::inline v0::internal {
 
-// A row of counters that start at zero. Where the tasks that share a counter wait for turns in the order of their task
-// numbers, parallel_for's ascending start makes sure that the one waited for is running or has ended.
+// Locks, each with a counter of tickets that starts at zero. Where the tasks that share a lock have tickets in the
+// order of their task numbers, parallel_for's ascending start makes sure that the one waited for is running or has
+// ended.
 class TicketLock {
  public:
-  explicit TicketLock(std::int64_t count) : turns_(new std::atomic<std::int64_t>[static_cast<std::size_t>(count)] {}) {}
+  explicit TicketLock(std::int64_t count)
+      : serving_(new std::atomic<std::int64_t>[static_cast<std::size_t>(count)] {}) {}
 
-  // Returns once `turn` tasks have passed, and sees all that they wrote before passing.
-  void wait(std::int64_t index, std::int64_t turn) const {
+  // Returns once it is the ticket's turn: all tasks with smaller ones have called next(), and what they wrote is seen.
+  void wait(std::int64_t index, std::int64_t ticket) const {
     constexpr int kSpinsBeforeYield = 1000;
-    for (int spins = 0; turns_[static_cast<std::size_t>(index)].load(std::memory_order_acquire) != turn;) {
+    for (int spins = 0; serving_[static_cast<std::size_t>(index)].load(std::memory_order_acquire) != ticket;) {
       if (spins < kSpinsBeforeYield) {
         ++spins;
         spin_pause();
@@ -30,11 +33,11 @@ class TicketLock {
     }
   }
 
-  // Ends the current turn and lets the next one in.
-  void pass(std::int64_t index) { turns_[static_cast<std::size_t>(index)].fetch_add(1, std::memory_order_release); }
+  // Releases the lock to the next ticket.
+  void next(std::int64_t index) { serving_[static_cast<std::size_t>(index)].fetch_add(1, std::memory_order_release); }
 
  private:
-  std::unique_ptr<std::atomic<std::int64_t>[]> turns_;  // (count)
+  std::unique_ptr<std::atomic<std::int64_t>[]> serving_;  // (count): the ticket whose turn it is
 };
 
 }  // namespace headway::inline v0::internal

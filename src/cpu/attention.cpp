@@ -6,16 +6,14 @@
 #include <memory>
 #include <vector>
 
-#include "core/scratch.h"
 #include "core/thread_pool.h"
 #include "cpu/attention_plan.h"
 #include "cpu/isa.h"
+#include "cpu/scratch_slots.h"
 
 namespace headway::inline v0::internal::cpu {
 namespace {
 
-constexpr int kWorkspaceSlot = 0;
-constexpr int kPackSlot = 1;
 constexpr std::size_t kThreadPackLimit = std::size_t{8} << 20;
 
 // The keys and values of one (sequence, key head) as the kernels read them.
@@ -158,7 +156,7 @@ class ForwardPlan {
     std::stable_sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) { return a.work > b.work; });
     parallel_for(static_cast<std::int64_t>(tasks.size()), [&](std::int64_t t, int) {
       const auto [s, kv_head, work] = tasks[static_cast<std::size_t>(t)];
-      std::byte* memory = thread_scratch(kPackSlot, task_bytes(s, kv_head));
+      std::byte* memory = thread_scratch(kAttentionPackSlot, task_bytes(s, kv_head));
       std::vector<WeightsHead> heads;
       for (std::int64_t i = 0; i < kv_heads_together(); ++i) {
         const PackedHead packed = pack(s, kv_head + i, 0, packed_length(s), memory);
@@ -186,7 +184,7 @@ class ForwardPlan {
     for (std::int64_t q = 0; q < sequence(s).query_length; q += kQueryChunk) {
       task.query_begin = q;
       task.query_end = std::min(q + kQueryChunk, sequence(s).query_length);
-      kernels_.forward(task, thread_scratch(kWorkspaceSlot, workspace_bytes_));
+      kernels_.forward(task, thread_scratch(kAttentionWorkspaceSlot, workspace_bytes_));
     }
   }
 
@@ -250,7 +248,7 @@ class ForwardPlan {
       ForwardTask task = forward_task(chunk.sequence, chunk.head, packed_head(chunk.sequence, chunk.head));
       task.query_begin = chunk.begin;
       task.query_end = chunk.end;
-      kernels_.forward(task, thread_scratch(kWorkspaceSlot, workspace_bytes_));
+      kernels_.forward(task, thread_scratch(kAttentionWorkspaceSlot, workspace_bytes_));
     });
   }
 
@@ -321,7 +319,7 @@ class ForwardPlan {
             .logsumexp = logsumexp(row.sequence, row.head) + row.query * kernels_.real_bytes,
             .has_sink = !problem_.sinks.empty(),
             .sink = problem_.sinks.empty() ? 0 : problem_.sinks[static_cast<std::size_t>(row.head)]};
-        kernels_.combine(task, thread_scratch(kWorkspaceSlot, workspace_bytes_));
+        kernels_.combine(task, thread_scratch(kAttentionWorkspaceSlot, workspace_bytes_));
       }
     });
   }
@@ -353,7 +351,7 @@ class ForwardPlan {
                                .value_dim = problem_.value_dim,
                                .scale = problem_.scale,
                                .partial = partial + r * (problem_.value_dim + 2) * kernels_.real_bytes};
-      kernels_.decode(task, thread_scratch(kWorkspaceSlot, workspace_bytes_));
+      kernels_.decode(task, thread_scratch(kAttentionWorkspaceSlot, workspace_bytes_));
     }
   }
 
@@ -386,7 +384,7 @@ class ForwardPlan {
                            .scale = problem_.scale,
                            .has_sink = !problem_.sinks.empty(),
                            .sink = problem_.sinks.empty() ? 0 : problem_.sinks[static_cast<std::size_t>(chunk.head)]},
-                          thread_scratch(kWorkspaceSlot, workspace_bytes_));
+                          thread_scratch(kAttentionWorkspaceSlot, workspace_bytes_));
     });
   }
 
@@ -427,7 +425,7 @@ class ForwardPlan {
                               .weights = {.data = static_cast<std::byte*>(weights.raw_data()) + offset,
                                           .stride = problem_.key_length,
                                           .dtype = weights.dtype()}};
-    kernels_.weights(task, thread_scratch(kWorkspaceSlot, workspace_bytes_));
+    kernels_.weights(task, thread_scratch(kAttentionWorkspaceSlot, workspace_bytes_));
   }
 
   static constexpr std::int64_t kPackKeys = 512;  // keys of one packing task

@@ -8,18 +8,16 @@
 #include <tuple>
 #include <vector>
 
-#include "core/scratch.h"
 #include "core/thread_pool.h"
 #include "core/ticket_lock.h"
 #include "cpu/attention.h"
 #include "cpu/attention_plan.h"
 #include "cpu/isa.h"
+#include "cpu/scratch_slots.h"
 
 namespace headway::inline v0::internal::cpu {
 namespace {
 
-constexpr int kWorkspaceSlot = 0;
-constexpr int kRowSlot = 1;
 constexpr std::int64_t kRowChunk = 256;  // rows of one task of the preparation
 constexpr std::size_t kSectionBytes = std::size_t{32} << 20;
 
@@ -61,7 +59,7 @@ class BackwardPlan {
   // One block of keys.
   struct Task {
     std::int64_t sequence, kv_head, block;
-    std::int64_t bias_cell = 0, bias_turn = 0;
+    std::int64_t bias_cell = 0, bias_ticket = 0;
   };
   // Heads that are worked on together: as many as have room for their packed queries.
   struct Section {
@@ -120,7 +118,7 @@ class BackwardPlan {
                                 .delta = delta(s, h) + begin * kernels_.real_bytes};
       if (inputs_.d_output.defined()) task.d_output = rows_of(inputs_.d_output, q.batch, h, q.query_begin + begin);
       const auto bytes = static_cast<std::size_t>(2 * (problem_.value_dim + 16) * kernels_.real_bytes);
-      kernels_.row_statistics(task, thread_scratch(kRowSlot, bytes));
+      kernels_.row_statistics(task, thread_scratch(kAttentionPackSlot, bytes));
     });
   }
 
@@ -186,7 +184,7 @@ class BackwardPlan {
                            .scale = problem_.scale,
                            .has_sink = !problem_.sinks.empty(),
                            .sink = problem_.sinks.empty() ? 0 : problem_.sinks[static_cast<std::size_t>(h)]},
-                          thread_scratch(kWorkspaceSlot, workspace_bytes));
+                          thread_scratch(kAttentionWorkspaceSlot, workspace_bytes));
     });
   }
 
@@ -202,7 +200,7 @@ class BackwardPlan {
                                    .d_weights = d_weights_plane(s, h),
                                    .factor = d_weights_factor(),
                                    .delta = delta(s, h)};
-      kernels_.weights_dot(task, thread_scratch(kWorkspaceSlot, workspace_bytes));
+      kernels_.weights_dot(task, thread_scratch(kAttentionWorkspaceSlot, workspace_bytes));
     });
   }
 
@@ -227,7 +225,7 @@ class BackwardPlan {
     gradients_.sinks.copy_from(Tensor::from(sums, {problem_.heads}));
   }
 
-  // ---- tiles, tasks and turns ----
+  // ---- tiles, tasks and tickets ----
 
   std::int64_t tile_count(std::int64_t s) const {
     return (sequence(s).query_length + kernels_.backward_queries - 1) / kernels_.backward_queries;
@@ -259,7 +257,7 @@ class BackwardPlan {
         ranges_.push_back(range);
       }
     }
-    d_query_turns_ = std::make_unique<TicketLock>(static_cast<std::int64_t>(ranges_.size()) * problem_.heads);
+    d_query_locks_ = std::make_unique<TicketLock>(static_cast<std::int64_t>(ranges_.size()) * problem_.heads);
     if (problem_.query.dtype() == DType::bfloat16 || problem_.query.dtype() == DType::float16) {
       d_query_sums_ =
           std::make_unique<ScratchBuffer>(static_cast<std::size_t>(rows_ * problem_.head_dim) * sizeof(float));
@@ -321,7 +319,7 @@ class BackwardPlan {
       sections_.push_back(std::move(section));
     }
     packed_ = std::make_unique<ScratchBuffer>(static_cast<std::size_t>(most) * packed_bytes_);
-    if (gradients_.bias.defined()) make_bias_turns();
+    if (gradients_.bias.defined()) make_bias_tickets();
   }
 
   // Neighbours in the list run at the same time. Blocks of different heads seldom wait for one another; with a bias
@@ -346,8 +344,8 @@ class BackwardPlan {
     }
   }
 
-  // Tasks that add to the same entries of the bias gradient take turns.
-  void make_bias_turns() {
+  // Tasks that add to the same entries of the bias gradient share a lock and have tickets in their order.
+  void make_bias_tickets() {
     const Tensor& bias = gradients_.bias;
     const bool by_query = bias.size(2) > 1, by_key = bias.size(3) > 1;
     const bool by_sequence = problem_.packed ? by_query || by_key : bias.size(0) > 1;
@@ -358,10 +356,10 @@ class BackwardPlan {
                                          by_key ? task.block : 0);
         const auto [cell, added] = cells.try_emplace(key, static_cast<std::int64_t>(cells.size()), 0);
         task.bias_cell = cell->second.first;
-        task.bias_turn = cell->second.second++;
+        task.bias_ticket = cell->second.second++;
       }
     }
-    bias_turns_ = std::make_unique<TicketLock>(static_cast<std::int64_t>(cells.size()));
+    bias_locks_ = std::make_unique<TicketLock>(static_cast<std::int64_t>(cells.size()));
   }
 
   BiasGradient bias_gradient(std::int64_t s, std::int64_t h) const {
@@ -380,7 +378,7 @@ class BackwardPlan {
     for (const Section& section : sections_) {
       pack_queries(section);
       parallel_for(static_cast<std::int64_t>(section.tasks.size()), [&](std::int64_t t, int) {
-        run_task(section.tasks[static_cast<std::size_t>(t)], thread_scratch(kWorkspaceSlot, workspace));
+        run_task(section.tasks[static_cast<std::size_t>(t)], thread_scratch(kAttentionWorkspaceSlot, workspace));
       });
     }
   }
@@ -425,18 +423,18 @@ class BackwardPlan {
         if (i + 1 < tile_count(task.sequence)) tile.next_packed = tile.packed + packed_bytes_;
         kernels_.backward_tile(block, tile);
         const std::int64_t cell = index * problem_.heads + h;
-        d_query_turns_->wait(cell, task.block - range.first);
+        d_query_locks_->wait(cell, task.block - range.first);
         kernels_.backward_query(block, tile);
-        d_query_turns_->pass(cell);
+        d_query_locks_->next(cell);
         if (tile.wants_bias) {
-          bias_turns_->wait(task.bias_cell, task.bias_turn);
+          bias_locks_->wait(task.bias_cell, task.bias_ticket);
           kernels_.backward_bias(block, tile, bias_gradient(task.sequence, h));
         }
       }
     }
-    if (bias_turns_) {
-      bias_turns_->wait(task.bias_cell, task.bias_turn);
-      bias_turns_->pass(task.bias_cell);
+    if (bias_locks_) {
+      bias_locks_->wait(task.bias_cell, task.bias_ticket);
+      bias_locks_->next(task.bias_cell);
     }
     kernels_.backward_end(block, rows_of(gradients_.key, q.batch, task.kv_head, q.key_begin),
                           rows_of(gradients_.value, q.batch, task.kv_head, q.key_begin));
@@ -486,8 +484,8 @@ class BackwardPlan {
   std::unique_ptr<ScratchBuffer> packed_;        // the packed queries of one section
   std::vector<std::int64_t> packed_tiles_;       // (sequences, kv_heads): the first tile in packed_
   std::vector<Section> sections_;
-  std::unique_ptr<TicketLock> d_query_turns_;  // (tiles, heads)
-  std::unique_ptr<TicketLock> bias_turns_;
+  std::unique_ptr<TicketLock> d_query_locks_;  // (tiles, heads)
+  std::unique_ptr<TicketLock> bias_locks_;
 };
 
 }  // namespace

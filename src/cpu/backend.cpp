@@ -1,18 +1,58 @@
-#include "cpu/backend.h"
+// The CPU as a backend: every call goes to the function of its name.
+#include <cstring>
+#include <utility>
 
 #include "backend/add_norm.h"
+#include "backend/registry.h"
+#include "core/aligned_memory.h"
 #include "cpu/attention.h"
 #include "cpu/decoding.h"
 #include "cpu/matmul.h"
+#include "cpu/middle_sum.h"
 #include "cpu/optimizer.h"
 #include "cpu/pointwise.h"
 #include "cpu/rowwise.h"
+#include "cpu/strided_copy.h"
+#include "headway/info.h"
 
 namespace headway::inline v0::internal::cpu {
 namespace {
 
+// Work is done at once, so that nothing is recorded: a replay calls the function again.
+class CalledWork final : public RecordedWork {
+ public:
+  explicit CalledWork(std::function<void()> work) : work_(std::move(work)) {}
+  void replay() override { work_(); }
+
+ private:
+  std::function<void()> work_;
+};
+
 class CpuBackend final : public Backend {
  public:
+  MemoryBlock allocate(std::size_t bytes) override { return allocate_block(bytes); }
+  MemoryBlock allocate_zeroed(std::size_t bytes) override { return allocate_zeroed_block(bytes); }
+  void release(const MemoryBlock& block) noexcept override { give_block_back(block); }
+  void copy_to_device(void* target, const void* source, std::size_t bytes) override {
+    std::memcpy(target, source, bytes);
+  }
+  void copy_to_host(void* target, const void* source, std::size_t bytes) override {
+    std::memcpy(target, source, bytes);
+  }
+  void strided_copy(const StridedTarget& target, const StridedSource& source, const Shape& shape) override {
+    cpu::strided_copy(target, source, shape);
+  }
+  void fill(const StridedTarget& target, const Shape& shape, double value) override { cpu::fill(target, shape, value); }
+  void middle_sum(const MiddleSum& task) override { cpu::middle_sum(task); }
+
+  std::string description() override { return "CPU, " + instruction_set(); }
+  void synchronize() override {}
+  void set_stream(void*) override {}
+  void* stream() override { return nullptr; }
+  std::unique_ptr<RecordedWork> record(const std::function<void()>& work) override {
+    return std::make_unique<CalledWork>(work);
+  }
+
   void binary(const BinaryTask& task) override { cpu::binary(task); }
   void scale(const ScaleTask& task) override { cpu::scale(task); }
   void activate(const ActivateTask& task) override { cpu::activate(task); }
@@ -54,6 +94,7 @@ class CpuBackend final : public Backend {
   }
 
   void matmul(const MatmulProblem& problem) override { cpu::matmul(problem); }
+  bool adds_products() const override { return false; }  // nor to 16 bits at all
 
   void sgd(std::span<const ParameterSpan> parameters, const SgdStep& step) override { cpu::sgd(parameters, step); }
   void adam(std::span<const ParameterSpan> parameters, const AdamStep& step) override { cpu::adam(parameters, step); }
@@ -75,10 +116,15 @@ class CpuBackend final : public Backend {
 };
 
 }  // namespace
+}  // namespace headway::inline v0::internal::cpu
 
-Backend& backend() {
-  static CpuBackend backend;
-  return backend;
+namespace headway::inline v0::internal {
+
+DeviceList cpu_devices() {
+  return {.problem = "", .count = 1, .backend = [](int) -> Backend* {
+            static auto* backend = new cpu::CpuBackend;  // never destroyed: tensors of static duration are its users
+            return backend;
+          }};
 }
 
-}  // namespace headway::inline v0::internal::cpu
+}  // namespace headway::inline v0::internal

@@ -7,15 +7,13 @@
 #include <utility>
 
 #include "base/divide.h"
-#include "core/scratch.h"
 #include "core/thread_pool.h"
 #include "cpu/isa.h"
+#include "cpu/scratch_slots.h"
 
 namespace headway::inline v0::internal::cpu {
 namespace {
 
-constexpr int kWorkspaceSlot = 2;
-constexpr int kPackSlot = 3;
 constexpr std::size_t kSmallScratch = std::size_t{256} << 10;      // stays with the thread
 constexpr std::int64_t kPackedBytes = std::int64_t{2} << 20;       // of B at a time
 constexpr std::int64_t kPartColumns = 512;                         // cut by depth rather than into fewer columns
@@ -273,7 +271,7 @@ class Plan {
     if (p.bias && part.depth == 0) {
       task.bias = p.bias + (p.bias_of_rows ? where.row : column) * static_cast<std::int64_t>(item_size(p.result.dtype));
     }
-    kernels_.product(task, thread_scratch(kWorkspaceSlot, kernels_.workspace(task)));
+    kernels_.product(task, thread_scratch(kMatmulWorkspaceSlot, kernels_.workspace(task)));
   }
 
   const MatmulKernels& kernels_;
@@ -302,7 +300,7 @@ void matmul(const MatmulProblem& problem) {
     // Whole products are tasks: what they call runs on their thread.
     const std::int64_t together = std::max<std::int64_t>(1, kLeastTask / std::max<std::int64_t>(1, first.work()));
     parallel_for(divide_up(p.batch, together), [&](std::int64_t task, int) {
-      std::byte* memory = thread_scratch(kPackSlot, bytes);
+      std::byte* memory = thread_scratch(kMatmulPackSlot, bytes);
       for (std::int64_t b = task * together; b < std::min((task + 1) * together, p.batch); ++b) {
         plan(b).run(memory);
       }
@@ -310,7 +308,7 @@ void matmul(const MatmulProblem& problem) {
     return;
   }
   const std::unique_ptr<ScratchBuffer> large = bytes > kSmallScratch ? std::make_unique<ScratchBuffer>(bytes) : nullptr;
-  std::byte* memory = large ? large->data() : thread_scratch(kPackSlot, bytes);
+  std::byte* memory = large ? large->data() : thread_scratch(kMatmulPackSlot, bytes);
   for (std::int64_t b = 0; b < p.batch; ++b) plan(b).run(memory);
 }
 

@@ -10,7 +10,7 @@
 namespace headway::inline v0::internal::cpu {
 namespace {
 
-constexpr std::int64_t kChunk = 1 << 14;  // elements of a task
+constexpr std::int64_t kParameterChunk = 1 << 14;  // elements of a task
 
 // `count` elements of a parameter from `begin` on.
 struct Chunk {
@@ -34,8 +34,8 @@ struct Chunk {
 std::vector<Chunk> cut(std::span<const ParameterSpan> parameters) {
   std::vector<Chunk> chunks;
   for (const ParameterSpan& parameter : parameters) {
-    for (std::int64_t begin = 0; begin < parameter.count; begin += kChunk) {
-      chunks.push_back({&parameter, begin, std::min(kChunk, parameter.count - begin)});
+    for (std::int64_t begin = 0; begin < parameter.count; begin += kParameterChunk) {
+      chunks.push_back({&parameter, begin, std::min(kParameterChunk, parameter.count - begin)});
     }
   }
   return chunks;

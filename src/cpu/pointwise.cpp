@@ -13,19 +13,19 @@
 namespace headway::inline v0::internal::cpu {
 namespace {
 
-constexpr std::int64_t kChunk = 1 << 14;       // elements of a task, a multiple of what one dropout block has
-constexpr std::int64_t kOneTask = 2 * kChunk;  // up to here waking another thread costs more than it brings
-constexpr std::int64_t kSumRows = 64;          // rows that are summed in float32
-constexpr std::int64_t kSumColumns = 8192;     // columns of such a block: long runs, which prefetchers like
+constexpr std::int64_t kElementChunk = 1 << 14;       // elements of a task, a multiple of what one dropout block has
+constexpr std::int64_t kOneTask = 2 * kElementChunk;  // up to here waking another thread costs more than it brings
+constexpr std::int64_t kSumRows = 64;                 // rows that are summed in float32
+constexpr std::int64_t kSumColumns = 8192;            // columns of such a block: long runs, which prefetchers like
 
-static_assert(kChunk % ElementDropout::kBlock == 0);
+static_assert(kElementChunk % ElementDropout::kBlock == 0);
 
 // Calls body(begin, count) for all chunks of `total` items of `weight` elements each.
 template <typename Body>
 void for_chunks(std::int64_t total, std::int64_t weight, const Body& body) {
   if (total == 0) return;
   if (total * weight <= kOneTask) return body(std::int64_t{0}, total);
-  const std::int64_t items = std::max<std::int64_t>(1, kChunk / weight);
+  const std::int64_t items = std::max<std::int64_t>(1, kElementChunk / weight);
   parallel_for(divide_up(total, items),
                [&](std::int64_t chunk, int) { body(chunk * items, std::min(items, total - chunk * items)); });
 }

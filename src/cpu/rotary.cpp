@@ -11,8 +11,8 @@
 namespace headway::inline v0::internal::cpu {
 namespace {
 
-constexpr std::int64_t kPositions = 32;   // of a block whose first angle is computed; the others are turned on from it
-constexpr std::int64_t kChunk = 1 << 14;  // elements of a task
+constexpr std::int64_t kPositions = 32;  // of a block whose first angle is computed; the others are turned on from it
+constexpr std::int64_t kRotaryChunk = 1 << 14;  // elements of a task
 
 // A point on the unit circle.
 struct Turn {
@@ -102,9 +102,9 @@ void rotate(const RotaryProblem& problem) {
 
   const RotaryTable<Real> table(problem.options, length, problem.backward);
   // A piece is a run of positions of one matrix; a task has as many pieces as make a chunk.
-  const std::int64_t run = std::clamp<std::int64_t>(kChunk / head_dim, 1, length);
+  const std::int64_t run = std::clamp<std::int64_t>(kRotaryChunk / head_dim, 1, length);
   const std::int64_t runs = (length + run - 1) / run;
-  const std::int64_t pieces = std::max<std::int64_t>(1, kChunk / (run * head_dim));
+  const std::int64_t pieces = std::max<std::int64_t>(1, kRotaryChunk / (run * head_dim));
   const auto rotate_piece = [&](std::int64_t piece) {
     const std::int64_t matrix = piece / runs, position = piece % runs * run;
     std::int64_t rest = matrix, at = position * problem.x_strides[-2];

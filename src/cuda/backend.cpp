@@ -22,7 +22,7 @@
 namespace headway::inline v0::internal::cuda {
 namespace {
 
-class CudaBackend final : public DeviceBackend {
+class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(int index) : index_(index) {}
 
@@ -71,6 +71,7 @@ class CudaBackend final : public DeviceBackend {
   }
 
   void matmul(const MatmulProblem& problem) override { on_gpu().call(cuda::matmul, problem); }
+  bool adds_products() const override { return true; }
 
   void sgd(std::span<const ParameterSpan> parameters, const SgdStep& step) override {
     on_gpu().call(cuda::sgd, parameters, step);
@@ -96,14 +97,21 @@ class CudaBackend final : public DeviceBackend {
   void take_best(const TakeBest& task) override { on_gpu().call(cuda::take_best, task); }
   void gather_rows(const GatherRows& task) override { on_gpu().call(cuda::gather_rows, task); }
 
-  void* allocate(std::size_t bytes) override { return on_gpu().call(cuda::allocate, bytes); }
-  void release(void* memory) noexcept override {
+  MemoryBlock allocate(std::size_t bytes) override {
+    return {.data = on_gpu().call(cuda::allocate, bytes), .bytes = bytes};
+  }
+  MemoryBlock allocate_zeroed(std::size_t bytes) override {
+    const OnGpu here = on_gpu();
+    const MemoryBlock block = {.data = here.call(cuda::allocate, bytes), .bytes = bytes};
+    here.call(cuda::set_zero, block.data, bytes);
+    return block;
+  }
+  void release(const MemoryBlock& block) noexcept override {
     int previous = 0;
     if (cudaGetDevice(&previous) != cudaSuccess || cudaSetDevice(index_) != cudaSuccess) return;
-    cuda::release(memory);
+    cuda::release(block.data);
     cudaSetDevice(previous);
   }
-  void set_zero(void* memory, std::size_t bytes) override { on_gpu().call(cuda::set_zero, memory, bytes); }
   void copy_to_device(void* target, const void* source, std::size_t bytes) override {
     on_gpu().call(cuda::copy_to_device, target, source, bytes);
   }
@@ -112,6 +120,10 @@ class CudaBackend final : public DeviceBackend {
   }
   void strided_copy(const StridedTarget& target, const StridedSource& source, const Shape& shape) override {
     on_gpu().call(cuda::strided_copy, target, source, shape);
+  }
+  void fill(const StridedTarget& target, const Shape& shape, double value) override {
+    const Tensor one = Tensor::full({}, value, target.dtype).to({.kind = Device::Kind::cuda, .index = index_});
+    strided_copy(target, {one.raw_data(), Shape::filled(shape.rank(), 0), target.dtype}, shape);
   }
   void middle_sum(const MiddleSum& task) override { on_gpu().call(cuda::middle_sum, task); }
   void synchronize() override { on_gpu().call(cuda::synchronize); }
@@ -159,27 +171,36 @@ class CudaBackend final : public DeviceBackend {
 };
 
 // One backend for each GPU, for as long as the process lives.
-std::vector<std::unique_ptr<CudaBackend>>& backends() {
-  static auto* all = new std::vector<std::unique_ptr<CudaBackend>>;
+struct Gpus {
+  std::string problem;  // empty where there are any
+  std::vector<std::unique_ptr<CudaBackend>> backends;
+
+  Gpus() {
+    int count = 0;
+    if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess || count == 0) {
+      problem =
+          std::string("no GPU can be used: ") + cudaGetErrorString(error == cudaSuccess ? cudaErrorNoDevice : error);
+      return;
+    }
+    for (int index = 0; index < count; ++index) backends.push_back(std::make_unique<CudaBackend>(index));
+  }
+};
+
+const Gpus& gpus() {
+  static const auto* all = new Gpus;
   return *all;
 }
 
-DeviceBackend* backend_at(int index) { return backends()[static_cast<std::size_t>(index)].get(); }
+Backend* backend_at(int index) { return gpus().backends[static_cast<std::size_t>(index)].get(); }
 
 }  // namespace
 }  // namespace headway::inline v0::internal::cuda
 
-extern "C" HEADWAY_API headway::internal::CudaDevices headway_cuda_devices(int interface) {
-  using namespace headway::internal;
-  static std::string problem;
-  int count = 0;
-  if (interface != kCudaInterface) {
-    problem = "libheadway_cuda.so is of another version than libheadway.so";
-  } else if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess || count == 0) {
-    problem =
-        std::string("no GPU can be used: ") + cudaGetErrorString(error == cudaSuccess ? cudaErrorNoDevice : error);
-    count = 0;
-  }
-  for (int index = 0; index < count; ++index) cuda::backends().push_back(std::make_unique<cuda::CudaBackend>(index));
-  return {.problem = problem.c_str(), .count = count, .backend = cuda::backend_at};
+extern "C" HEADWAY_API const char* headway_cuda_interface() { return headway::internal::kInterfaceHash; }
+
+extern "C" HEADWAY_API headway::internal::DeviceList headway_cuda_devices() {
+  const headway::internal::cuda::Gpus& gpus = headway::internal::cuda::gpus();
+  return {.problem = gpus.problem.c_str(),
+          .count = static_cast<int>(gpus.backends.size()),
+          .backend = headway::internal::cuda::backend_at};
 }

@@ -3,7 +3,6 @@
 #include <optional>
 #include <utility>
 
-#include "core/strided_copy.h"
 #include "cuda/cublas.h"
 #include "cuda/element.cuh"
 #include "cuda/launch.h"

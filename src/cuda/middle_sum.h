@@ -1,7 +1,7 @@
 // Sums over the middle one of three dimensions, in float64.
 #pragma once
 
-#include "backend/backend.h"
+#include "core/device_memory.h"
 
 namespace headway::inline v0::internal::cuda {
 

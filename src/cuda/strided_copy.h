@@ -1,7 +1,7 @@
 // Copies between strided memory of the GPU, with a conversion of the element type.
 #pragma once
 
-#include "core/strided_copy.h"
+#include "core/device_memory.h"
 
 namespace headway::inline v0::internal::cuda {
 

@@ -38,7 +38,9 @@ std::optional<DType> dtype_from(std::string_view name) {
   return std::nullopt;
 }
 
-// A whole file in memory, private to this process.
+}  // namespace
+
+// A whole file in memory, private to this process. Named, because SafeTensors::File has one.
 class Mapping {
  public:
   explicit Mapping(const std::string& path) {
@@ -93,8 +95,6 @@ class Mapping {
   void* data_ = nullptr;
   std::size_t size_ = 0;
 };
-
-}  // namespace
 
 std::string_view safetensors_dtype(DType dtype) {
   switch (dtype) {

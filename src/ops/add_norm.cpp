@@ -12,7 +12,7 @@ namespace headway::inline v0 {
 namespace internal {
 namespace {
 
-constexpr const char* kName = "add_dropout_norm";
+constexpr const char* kAddNorm = "add_dropout_norm";
 
 struct AddNormSaved {
   Saved sum;
@@ -53,23 +53,23 @@ struct AddNormSaved {
 };
 
 // Throws unless x and y fit together.
-void check_arguments(const Tensor& x, const Tensor& y) {
-  check_rows(kName, "x", x);
-  check_rows(kName, "y", y);
-  check(x.dtype() == y.dtype() && x.shape() == y.shape(), kName, ": x is ", x, " and y is ", y,
+void check_add_norm(const Tensor& x, const Tensor& y) {
+  check_rows(kAddNorm, "x", x);
+  check_rows(kAddNorm, "y", y);
+  check(x.dtype() == y.dtype() && x.shape() == y.shape(), kAddNorm, ": x is ", x, " and y is ", y,
         ", expected one dtype and shape");
-  check_same_device(kName, "x", x, "y", y);
+  check_same_device(kAddNorm, "x", x, "y", y);
 }
 
 }  // namespace
 }  // namespace internal
 
 AddNorm add_dropout_norm(const Tensor& x, const Tensor& y, const AddNormOptions& options) {
-  using internal::kName;
-  internal::check_arguments(x, y);
-  const auto rule = internal::checked_dropout(kName, options.probability, options.seed);
-  internal::check_feature_parameter(kName, "weight", options.weight, x);
-  internal::check_feature_parameter(kName, "bias", options.bias, x);
+  using internal::kAddNorm;
+  internal::check_add_norm(x, y);
+  const auto rule = internal::checked_dropout(kAddNorm, options.probability, options.seed);
+  internal::check_feature_parameter(kAddNorm, "weight", options.weight, x);
+  internal::check_feature_parameter(kAddNorm, "bias", options.bias, x);
   const std::int64_t rows = x.size(-1) == 0 ? 0 : x.element_count() / x.size(-1);
   const DType statistics = internal::statistics_dtype(x.dtype());
   AddNorm made = {Tensor::empty(x.shape(), x.dtype(), x.device()), Tensor::empty(x.shape(), x.dtype(), x.device())};
@@ -83,9 +83,9 @@ AddNorm add_dropout_norm(const Tensor& x, const Tensor& y, const AddNormOptions&
                                     .epsilon = options.epsilon},
                                    made.sum, result);
   if (internal::needs_gradient(x, y, options.weight, options.bias)) {
-    internal::record(kName, {x, y, options.weight, options.bias}, {made.normed, made.sum},
-                     internal::AddNormSaved{.sum = internal::Saved(kName, made.sum),
-                                            .weight = internal::Saved(kName, options.weight),
+    internal::record(kAddNorm, {x, y, options.weight, options.bias}, {made.normed, made.sum},
+                     internal::AddNormSaved{.sum = internal::Saved(kAddNorm, made.sum),
+                                            .weight = internal::Saved(kAddNorm, options.weight),
                                             .mean = result.mean,
                                             .inverse = result.inverse,
                                             .rule = rule});

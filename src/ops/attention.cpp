@@ -1,9 +1,11 @@
 // attention(): checks, allocates, calls the backend, records the gradient.
 #include "ops/attention.h"
 
+#include <utility>
+
+#include "backend/registry.h"
 #include "core/autograd.h"
 #include "ops/attention_checks.h"
-#include "ops/backend.h"
 
 namespace headway::inline v0 {
 
@@ -14,10 +16,8 @@ PerEntry::PerEntry(const std::vector<std::int64_t>& values)
 
 namespace internal {
 
-AttentionResult attention_forward(const Tensor& query, const Tensor& key, const Tensor& value,
-                                  const AttentionOptions& options) {
-  const NoGradGuard guard;  // what happens inside is no operation of its own
-  const AttentionProblem problem = make_attention_problem("attention", query, key, value, options);
+AttentionResult attention_forward(const AttentionProblem& problem) {
+  const Tensor& query = problem.query;
   const DType statistics = query.dtype() == DType::float64 ? DType::float64 : DType::float32;
   AttentionResult result;
   result.output =
@@ -30,52 +30,52 @@ AttentionResult attention_forward(const Tensor& query, const Tensor& key, const 
   return result;
 }
 
-SavedAttention::SavedAttention(const AttentionOptions& options, const AttentionResult& result)
-    : options_(options),
-      true_keeps_(options.mask.true_keeps()),
-      mask_("attention", options.mask.tensor()),
-      bias_("attention", options.bias),
-      sinks_("attention", options.sinks),
-      output_("attention", result.output),
-      logsumexp_("attention", result.logsumexp),
-      weights_("attention", result.weights) {
-  options_.mask = {};
-  options_.bias = {};
-  options_.sinks = {};
+SavedAttention::SavedAttention(AttentionProblem problem, const AttentionOptions& options, const AttentionResult& result)
+    : query_(kAttention, problem.query),
+      key_(kAttention, problem.key),
+      value_(kAttention, problem.value),
+      mask_(kAttention, problem.mask),
+      bias_(kAttention, options.bias),
+      sinks_(kAttention, options.sinks),
+      output_(kAttention, result.output),
+      logsumexp_(kAttention, result.logsumexp),
+      problem_(std::move(problem)) {
+  problem_.query = query_.get();
+  problem_.key = key_.get();
+  problem_.value = value_.get();
+  problem_.mask = mask_.get();
+  if (problem_.bias.defined()) problem_.bias = problem_.bias.detach();
 }
 
-AttentionBackward SavedAttention::arguments(const BackwardCall& call) const {
-  AttentionBackward arguments;
-  arguments.options = options_;
-  if (mask_.defined()) {
-    arguments.options.mask = true_keeps_ ? Mask::keep(mask_.get()) : Mask::drop(mask_.get());
-  }
-  arguments.options.bias = bias_.get();
-  arguments.options.sinks = sinks_.get();
-  arguments.forward = {.output = output_.get(), .logsumexp = logsumexp_.get(), .weights = weights_.get()};
-  arguments.d_output = call.d_output(0);
-  arguments.d_logsumexp = call.d_output(1);
-  arguments.d_weights = call.d_output(2);
-  return arguments;
+void SavedAttention::backward(const BackwardCall& call, AttentionGradients& gradients) const {
+  for (const Saved* saved : {&query_, &key_, &value_, &mask_}) saved->get();  // throws where one was changed
+  const Tensor& bias = bias_.get();
+  AttentionBackwardInputs inputs;
+  inputs.output = output_.get();
+  inputs.logsumexp = logsumexp_.get();
+  inputs.d_output = call.d_output(0);
+  inputs.d_logsumexp = call.d_output(1);
+  inputs.d_weights = call.d_output(2);
+  attention_backward_into(problem_, inputs, {.bias = call.wants(3) ? bias : Tensor(), .sinks = sinks_.get()},
+                          gradients);
 }
 
 }  // namespace internal
 
 AttentionResult attention(const Tensor& query, const Tensor& key, const Tensor& value,
                           const AttentionOptions& options) {
-  AttentionResult result = internal::attention_forward(query, key, value, options);
-  if (internal::needs_gradient(query, key, value, options.bias, options.sinks)) {
-    internal::record("attention", {query, key, value, options.bias, options.sinks},
+  using internal::kAttention;
+  const bool recorded = internal::needs_gradient(query, key, value, options.bias, options.sinks);
+  const NoGradGuard guard;  // what happens inside is no operation of its own
+  internal::AttentionProblem problem = internal::make_attention_problem(kAttention, query, key, value, options);
+  AttentionResult result = internal::attention_forward(problem);
+  if (recorded) {
+    internal::record(kAttention, {query, key, value, options.bias, options.sinks},
                      {result.output, result.logsumexp, result.weights},
-                     [q = internal::Saved("attention", query), k = internal::Saved("attention", key),
-                      v = internal::Saved("attention", value), saved = internal::SavedAttention(options, result)](
+                     [saved = internal::SavedAttention(std::move(problem), options, result)](
                          internal::BackwardCall& call) -> internal::Tensors {
-                       AttentionBackward arguments = saved.arguments(call);
-                       arguments.query = q.get();
-                       arguments.key = k.get();
-                       arguments.value = v.get();
-                       arguments.bias_gradient = call.wants(3);
-                       const AttentionGradients gradients = attention_backward(arguments);
+                       AttentionGradients gradients;
+                       saved.backward(call, gradients);
                        return {gradients.query, gradients.key, gradients.value, gradients.bias, gradients.sinks};
                      });
   }

@@ -1,36 +1,46 @@
 // The parts of attention() that other operations share.
 #pragma once
 
+#include "backend/attention_problem.h"
 #include "core/autograd.h"
 #include "headway/attention.h"
 
 namespace headway::inline v0::internal {
 
-// attention() without a record. The output lies in memory in the order of the query's dimensions.
-AttentionResult attention_forward(const Tensor& query, const Tensor& key, const Tensor& value,
-                                  const AttentionOptions& options);
+// The forward of a checked problem, without a record. The output lies in memory in the order of the query's dimensions.
+AttentionResult attention_forward(const AttentionProblem& problem);
 
-// attention_backward() into tensors that the caller may have allocated: those of gradients.query, key and value that
-// are defined, with contiguous last dimensions. The others are allocated here, in the order of their inputs.
-void attention_backward_into(const AttentionBackward& arguments, AttentionGradients& gradients);
+// What the gradients of a checked problem look like beside those of query, key and value.
+struct AttentionGradientForms {
+  Tensor bias;   // as the caller gave it; undefined: no gradient of it is wanted
+  Tensor sinks;  // likewise
+};
 
-// What every attention keeps for its backward beside query, key and value.
+// The gradients of a checked problem, into tensors that the caller may have allocated: those of gradients.query, key
+// and value that are defined, with contiguous last dimensions. The others are allocated here, in the order of their
+// inputs.
+void attention_backward_into(const AttentionProblem& problem, const AttentionBackwardInputs& inputs,
+                             const AttentionGradientForms& forms, AttentionGradients& gradients);
+
+// What an attention keeps for its backward: the problem that its forward was computed from, and the result.
 class SavedAttention {
  public:
-  SavedAttention(const AttentionOptions& options, const AttentionResult& result);
+  SavedAttention(AttentionProblem problem, const AttentionOptions& options, const AttentionResult& result);
 
-  // The arguments without query, key and value. The call's outputs are output, logsumexp and weights.
-  AttentionBackward arguments(const BackwardCall& call) const;
+  // Fills the gradients as attention_backward_into() does. The call's outputs are output, logsumexp and weights, and
+  // its input number 3 is the bias. Throws where a saved tensor was changed in place.
+  void backward(const BackwardCall& call, AttentionGradients& gradients) const;
 
  private:
-  AttentionOptions options_;  // without its tensors that may be changed in place
-  bool true_keeps_;
+  Saved query_;
+  Saved key_;
+  Saved value_;
   Saved mask_;
-  Saved bias_;
-  Saved sinks_;
+  Saved bias_;   // as the caller gave it
+  Saved sinks_;  // likewise
   Saved output_;
   Saved logsumexp_;
-  Saved weights_;
+  AttentionProblem problem_;  // its tensors are the saved ones
 };
 
 }  // namespace headway::inline v0::internal

@@ -7,6 +7,8 @@
 
 namespace headway::inline v0::internal {
 
+inline constexpr const char* kAttention = "attention";  // what errors and records call it
+
 // Checks everything that the caller gave and spells it out; throws Error naming `function` and the argument.
 AttentionProblem make_attention_problem(std::string_view function, const Tensor& query, const Tensor& key,
                                         const Tensor& value, const AttentionOptions& options);

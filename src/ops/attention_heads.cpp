@@ -1,35 +1,52 @@
 #include "ops/attention_heads.h"
 
 #include <array>
+#include <utility>
 
 #include "core/autograd.h"
 #include "ops/attention.h"
+#include "ops/attention_checks.h"
 
 namespace headway::inline v0::internal {
 namespace {
 
-// One gradient per different source; the three heads are views of them.
-struct SourceGradients {
-  std::array<Tensor, 3> of;  // undefined where an earlier one has the same source
-
-  SourceGradients(const std::array<HeadsIn, 3>& heads, AttentionGradients& gradients) {
-    const std::array<Tensor*, 3> targets = {&gradients.query, &gradients.key, &gradients.value};
-    std::array<Tensor, 3> whole;
-    for (std::size_t i = 0; i < 3; ++i) {
-      for (std::size_t j = 0; j < i && !whole[i].defined(); ++j) {
-        if (is_same(heads[i].source, heads[j].source)) whole[i] = whole[j];
-      }
-      if (!whole[i].defined()) {
-        of[i] = whole[i] = Tensor::empty(heads[i].source.shape(), heads[i].source.dtype(), heads[i].source.device());
-      }
-      *targets[i] = heads[i].view(whole[i]);
-    }
-  }
-
-  static bool is_same(const Tensor& a, const Tensor& b) {
-    return a.raw_data() == b.raw_data() && a.shape() == b.shape() && a.strides() == b.strides();
-  }
+// The shape of a projection's gradient, and where it is the same tensor as an earlier one's.
+struct SourceForm {
+  HeadsIn heads;  // without the source
+  Shape shape;
+  DType dtype = DType::float32;
+  Device device;
+  std::size_t first = 0;  // the first of query, key and value that has this source
 };
+
+using SourceForms = std::array<SourceForm, 3>;
+
+bool is_same_source(const Tensor& a, const Tensor& b) {
+  return a.raw_data() == b.raw_data() && a.shape() == b.shape() && a.strides() == b.strides();
+}
+
+SourceForms forms_of(const std::array<const HeadsIn*, 3>& heads) {
+  SourceForms forms;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Tensor& source = heads[i]->source;
+    forms[i] = {*heads[i], source.shape(), source.dtype(), source.device(), 0};
+    forms[i].heads.source = Tensor();
+    while (!is_same_source(source, heads[forms[i].first]->source)) ++forms[i].first;
+  }
+  return forms;
+}
+
+// One gradient per different source, undefined where an earlier one has the same; the three heads become views of them.
+std::array<Tensor, 3> make_source_gradients(const SourceForms& forms, AttentionGradients& gradients) {
+  const std::array<Tensor*, 3> targets = {&gradients.query, &gradients.key, &gradients.value};
+  std::array<Tensor, 3> whole;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const SourceForm& form = forms[i];
+    if (form.first == i) whole[i] = Tensor::empty(form.shape, form.dtype, form.device);
+    *targets[i] = form.heads.view(whole[form.first]);
+  }
+  return whole;
+}
 
 }  // namespace
 
@@ -42,35 +59,22 @@ Tensor HeadsIn::view(const Tensor& whole) const {
 AttentionResult attention_of_heads(const HeadsIn& query, const HeadsIn& key, const HeadsIn& value,
                                    const AttentionOptions& options) {
   const bool recorded = needs_gradient(query.source, key.source, value.source, options.bias, options.sinks);
-  AttentionResult result;
-  {
-    const NoGradGuard guard;  // the views are no operations of their own
-    result = attention_forward(query.view(query.source), key.view(key.source), value.view(value.source), options);
+  const NoGradGuard guard;  // the views are no operations of their own
+  AttentionProblem problem = make_attention_problem(kAttention, query.view(query.source), key.view(key.source),
+                                                    value.view(value.source), options);
+  AttentionResult result = attention_forward(problem);
+  if (recorded) {
+    record(kAttention, {query.source, key.source, value.source, options.bias, options.sinks},
+           {result.output, result.logsumexp, result.weights},
+           [forms = forms_of({&query, &key, &value}),
+            saved = SavedAttention(std::move(problem), options, result)](BackwardCall& call) -> Tensors {
+             AttentionGradients gradients;
+             std::array<Tensor, 3> d_sources = make_source_gradients(forms, gradients);
+             saved.backward(call, gradients);
+             return {std::move(d_sources[0]), std::move(d_sources[1]), std::move(d_sources[2]), gradients.bias,
+                     gradients.sinks};
+           });
   }
-  if (!recorded) return result;
-
-  std::array<HeadsIn, 3> heads = {query, key, value};
-  std::array<Saved, 3> sources;
-  for (std::size_t i = 0; i < 3; ++i) {
-    sources[i] = Saved("attention", heads[i].source);
-    heads[i].source = Tensor();
-  }
-  record("attention", {query.source, key.source, value.source, options.bias, options.sinks},
-         {result.output, result.logsumexp, result.weights},
-         [heads, sources, saved = SavedAttention(options, result)](BackwardCall& call) mutable -> Tensors {
-           AttentionBackward arguments = saved.arguments(call);
-           std::array<HeadsIn, 3> now = heads;
-           for (std::size_t i = 0; i < 3; ++i) now[i].source = sources[i].get();
-           arguments.query = now[0].view(now[0].source);
-           arguments.key = now[1].view(now[1].source);
-           arguments.value = now[2].view(now[2].source);
-           arguments.bias_gradient = call.wants(3);
-           AttentionGradients gradients;
-           SourceGradients d_sources(now, gradients);
-           attention_backward_into(arguments, gradients);
-           return {std::move(d_sources.of[0]), std::move(d_sources.of[1]), std::move(d_sources.of[2]), gradients.bias,
-                   gradients.sinks};
-         });
   return result;
 }
 

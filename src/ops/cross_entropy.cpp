@@ -15,20 +15,21 @@ using internal::CrossEntropyRows;
 using internal::Saved;
 using internal::Tensors;
 
-constexpr const char* kName = "cross_entropy";
+constexpr const char* kCrossEntropy = "cross_entropy";
 
 // The targets, -1 where they are ignored.
 std::vector<std::int64_t> read_targets(const Tensor& logits, const Tensor& targets, std::int64_t ignore_index) {
-  std::vector<std::int64_t> values = internal::read_integers(kName, "targets", targets);
+  std::vector<std::int64_t> values = internal::read_integers(kCrossEntropy, "targets", targets);
   Shape expected;
   for (int dim = 0; dim + 1 < logits.rank(); ++dim) expected.push_back(logits.size(dim));
-  check(targets.shape() == expected, kName, ": targets is ", targets, ", expected ", expected, " for logits ", logits);
+  check(targets.shape() == expected, kCrossEntropy, ": targets is ", targets, ", expected ", expected, " for logits ",
+        logits);
   const std::int64_t classes = logits.size(-1);
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (values[i] == ignore_index) {
       values[i] = -1;
     } else if (values[i] < 0 || values[i] >= classes) {
-      internal::fail(kName, ": target ", values[i], " at ",
+      internal::fail(kCrossEntropy, ": target ", values[i], " at ",
                      internal::indices_of(static_cast<std::int64_t>(i), targets.shape()),
                      " is out of range, expected one of ", classes, " classes or the ignore_index ", ignore_index);
     }
@@ -55,8 +56,8 @@ Tensors cross_entropy_backward(const CrossEntropySaved& saved, BackwardCall& cal
 }  // namespace
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options) {
-  internal::check_rows(kName, "logits", logits);
-  check(options.label_smoothing >= 0 && options.label_smoothing <= 1, kName, ": label_smoothing is ",
+  internal::check_rows(kCrossEntropy, "logits", logits);
+  check(options.label_smoothing >= 0 && options.label_smoothing <= 1, kCrossEntropy, ": label_smoothing is ",
         options.label_smoothing, ", expected 0 to 1");
   const std::vector<std::int64_t> values = read_targets(logits, targets, options.ignore_index);
   CrossEntropyRows rows;
@@ -73,8 +74,8 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
   Tensor loss = Tensor::empty(per_row ? targets.shape() : Shape{}, rows.logsumexp.dtype(), logits.device());
   internal::backend_of(logits).cross_entropy(rows, factor, per_row, loss);
   if (internal::needs_gradient(logits)) {
-    CrossEntropySaved saved = {Saved(kName, logits), rows.targets, rows.logsumexp, rows.smoothing, factor};
-    internal::record(kName, {logits}, {loss},
+    CrossEntropySaved saved = {Saved(kCrossEntropy, logits), rows.targets, rows.logsumexp, rows.smoothing, factor};
+    internal::record(kCrossEntropy, {logits}, {loss},
                      [saved = std::move(saved)](BackwardCall& call) { return cross_entropy_backward(saved, call); });
   }
   return loss;

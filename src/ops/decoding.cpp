@@ -1,8 +1,9 @@
 // Steps of decoding: checks, allocates, calls the backend.
 #include "headway/decoding.h"
 
+#include "backend/registry.h"
 #include "base/check.h"
-#include "ops/backend.h"
+#include "ops/checks.h"
 #include "ops/dense.h"
 
 namespace headway::inline v0 {

@@ -4,9 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backend/registry.h"
 #include "core/random.h"
 #include "headway/tensor.h"
-#include "ops/backend.h"
+#include "ops/checks.h"
 #include "ops/dense.h"
 
 namespace headway::inline v0::internal {

@@ -56,7 +56,7 @@ void linear_into(const Tensor& x, const Tensor& weight, const Tensor& bias, cons
 
 Tensor linear_input_gradient(const Tensor& d, const Tensor& weight, const Shape& x_shape, BackwardCall& call,
                              std::size_t input) {
-  if (!d.device().is_cpu()) {
+  if (backend_of(d).adds_products()) {
     if (const Tensor sum = call.take_sum(input); sum.defined()) {
       product_into(d, weight, as_rows(sum), true);
       return sum;
@@ -67,14 +67,15 @@ Tensor linear_input_gradient(const Tensor& d, const Tensor& weight, const Shape&
 
 namespace {
 
-struct Forward {
+struct LinearForward {
   Tensor rows;               // (tokens, in): x
   Tensor result;             // (tokens, out)
   Tensor before_activation;  // (tokens, out), where its slope needs it
 };
 
-Forward forward(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation, bool recorded) {
-  Forward made;
+LinearForward linear_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation,
+                             bool recorded) {
+  LinearForward made;
   made.rows = as_rows(x);
   const Shape shape = {made.rows.size(0), weight.size(0)};
   made.result = Tensor::empty(shape, x.dtype(), x.device());
@@ -87,7 +88,7 @@ Forward forward(const Tensor& x, const Tensor& weight, const Tensor& bias, Activ
   return made;
 }
 
-struct Backward {
+struct LinearBackward {
   Saved rows;    // (tokens, in)
   Saved weight;  // (out, in)
   Saved slope;   // (tokens, out): what the activation's slope is computed from; undefined without an activation
@@ -141,7 +142,7 @@ Tensor linear_with_rule(const char* name, const Tensor& x, const Tensor& weight,
   check_linear(x, weight, bias);
   const bool recorded = needs_gradient(x, weight, bias);
   const NoGradGuard guard;
-  const Forward made = forward(x, weight, bias, activation, recorded);
+  const LinearForward made = linear_forward(x, weight, bias, activation, recorded);
   if (rule.threshold != 0) {
     drop_dense(backend_of(x), {}, made.result, rule, made.result);
   }
@@ -149,12 +150,12 @@ Tensor linear_with_rule(const char* name, const Tensor& x, const Tensor& weight,
   shape[-1] = weight.size(0);
   Tensor result = made.result.view(shape);
   if (recorded) {
-    Backward backward = {.rows = Saved(name, made.rows),
-                         .weight = Saved(name, weight),
-                         .slope = {},
-                         .activation = activation,
-                         .factor = rule.scale,
-                         .x_shape = x.shape()};
+    LinearBackward backward = {.rows = Saved(name, made.rows),
+                               .weight = Saved(name, weight),
+                               .slope = {},
+                               .activation = activation,
+                               .factor = rule.scale,
+                               .x_shape = x.shape()};
     if (activation != Activation::none) {
       backward.slope = Saved(name, slope_from_output(activation) ? made.result : made.before_activation);
     }

@@ -7,7 +7,7 @@
 namespace headway::inline v0::internal {
 namespace {
 
-constexpr const char* kName = "linear";
+constexpr const char* kLinear = "linear";
 
 struct PartsBackward {
   std::vector<Saved> rows;  // (tokens, in) of each input; undefined where there was none
@@ -62,7 +62,7 @@ std::vector<Tensor> linear_parts(const std::vector<Tensor>& xs, const Tensor& we
   bool recorded = needs_gradient(weight, bias);
   for (const Tensor& x : xs) recorded = recorded || needs_gradient(x);
   const NoGradGuard guard;
-  PartsBackward backward = {.rows = {}, .x_shapes = {}, .weight = Saved(kName, weight), .sizes = sizes};
+  PartsBackward backward = {.rows = {}, .x_shapes = {}, .weight = Saved(kLinear, weight), .sizes = sizes};
   std::vector<Tensor> outputs;
   std::int64_t begin = 0;
   for (std::size_t i = 0; i < xs.size(); begin += sizes[i++]) {
@@ -78,13 +78,13 @@ std::vector<Tensor> linear_parts(const std::vector<Tensor>& xs, const Tensor& we
     Shape shape = x.shape();
     shape[-1] = sizes[i];
     outputs.back() = result.view(shape);
-    backward.rows.back() = Saved(kName, rows);
+    backward.rows.back() = Saved(kLinear, rows);
     backward.x_shapes.back() = x.shape();
   }
   if (recorded) {
     Tensors inputs = xs;
     inputs.insert(inputs.end(), {weight, bias});
-    record(kName, inputs, outputs, std::move(backward));
+    record(kLinear, inputs, outputs, std::move(backward));
   }
   return outputs;
 }

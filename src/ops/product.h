@@ -1,8 +1,9 @@
 // Matrix products without a record, shared by matmul() and linear().
 #pragma once
 
+#include "backend/registry.h"
 #include "headway/tensor.h"
-#include "ops/backend.h"
+#include "ops/checks.h"
 
 namespace headway::inline v0::internal {
 

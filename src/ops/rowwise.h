@@ -4,8 +4,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "backend/registry.h"
 #include "base/check.h"
-#include "ops/backend.h"
+#include "ops/checks.h"
 #include "ops/dense.h"
 
 namespace headway::inline v0::internal {

@@ -6,13 +6,13 @@
 #include <cmath>
 #include <map>
 
+#include "backend/registry.h"
 #include "base/check.h"
 #include "core/convert.h"
 #include "core/dispatch.h"
 #include "headway/autograd.h"
 #include "headway/ops.h"
 #include "headway/optimizer.h"
-#include "ops/backend.h"
 
 namespace headway::inline v0 {
 namespace internal {

@@ -6,14 +6,16 @@
 #include <span>
 #include <utility>
 
+#include "backend/registry.h"
 #include "base/check.h"
 #include "core/tensor_impl.h"
 #include "headway/autograd.h"
-#include "ops/backend.h"
 
 namespace headway::inline v0 {
 namespace internal {
-namespace {
+
+// Named, because Optimizer::State has members of these types.
+inline namespace optimizer_state {
 
 using Spans = std::span<const ParameterSpan>;
 
@@ -49,6 +51,10 @@ struct Rule {
   bool master_weights = true;             // of 16-bit parameters
   std::function<void(Backend&, Spans, const GroupStep&)> step = {};
 };
+
+}  // namespace optimizer_state
+
+namespace {
 
 Tensor count_tensor() { return Tensor::zeros({}, DType::int64); }
 

@@ -1,14 +1,11 @@
 // A device without hardware: the CPU's kernels behind addresses that no processor accepts, so that code which touches
-// a device's memory from the host crashes, and a host tensor that reaches the device is told. Loaded in place of
+// a device's memory from the host crashes, and a host tensor that reaches the device is refused. Loaded in place of
 // libheadway_cuda.so, it lets tests of devices run where there is no GPU.
 #include <cstdlib>
 #include <cstring>
 
 #include "backend/cuda_library.h"
 #include "base/check.h"
-#include "core/convert.h"
-#include "core/dispatch.h"
-#include "cpu/backend.h"
 #include "headway/ops.h"
 
 namespace headway::inline v0::internal {
@@ -79,7 +76,7 @@ class CalledWork final : public RecordedWork {
   std::function<void()> work_;
 };
 
-class StandInDevice final : public DeviceBackend {
+class StandInDevice final : public Backend {
  public:
   void binary(const BinaryTask& task) override {
     BinaryTask here = task;
@@ -151,6 +148,7 @@ class StandInDevice final : public DeviceBackend {
     cpu_.embedding_backward(host(d_output), indices, host(d_weight));
   }
 
+  bool adds_products() const override { return true; }
   void matmul(const MatmulProblem& problem) override {
     MatmulProblem here = problem;
     for (Matrix* matrix : {&here.a, &here.b, &here.result, &here.before_activation}) matrix->data = host(matrix->data);
@@ -211,18 +209,20 @@ class StandInDevice final : public DeviceBackend {
     cpu_.gather_rows({host(task.source), host(task.indices), host(task.result)});
   }
 
-  void* allocate(std::size_t bytes) override {
-    if (bytes == 0) return nullptr;
+  MemoryBlock allocate(std::size_t bytes) override {
+    if (bytes == 0) return {};
     constexpr std::size_t kAlignment = 256;
     void* memory = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
     check(memory != nullptr, "stand-in device: no memory for ", bytes, " bytes");
-    return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(memory) | kMark);
+    return {.data = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(memory) | kMark), .bytes = bytes};
   }
-  void release(void* memory) noexcept override {
-    if (memory != nullptr) std::free(host(memory));
+  MemoryBlock allocate_zeroed(std::size_t bytes) override {
+    const MemoryBlock block = allocate(bytes);
+    if (bytes > 0) std::memset(host(block.data), 0, bytes);
+    return block;
   }
-  void set_zero(void* memory, std::size_t bytes) override {
-    if (bytes > 0) std::memset(host(memory), 0, bytes);
+  void release(const MemoryBlock& block) noexcept override {
+    if (block.data != nullptr) std::free(host(block.data));
   }
   void copy_to_device(void* target, const void* source, std::size_t bytes) override {
     check(!replaying, "stand-in device: recorded work copies from the host");
@@ -233,23 +233,18 @@ class StandInDevice final : public DeviceBackend {
     if (bytes > 0) std::memcpy(target, host(source), bytes);
   }
   void strided_copy(const StridedTarget& target, const StridedSource& source, const Shape& shape) override {
-    internal::strided_copy({host(target.data), target.strides, target.dtype},
-                           {host(source.data), source.strides, source.dtype}, shape);
+    cpu_.strided_copy({host(target.data), target.strides, target.dtype},
+                      {host(source.data), source.strides, source.dtype}, shape);
+  }
+  void fill(const StridedTarget& target, const Shape& shape, double value) override {
+    check(!replaying, "stand-in device: recorded work copies from the host");
+    cpu_.fill({host(target.data), target.strides, target.dtype}, shape, value);
   }
   void middle_sum(const MiddleSum& task) override {
-    dispatch_floating(task.dtype, [&]<typename T>() {
-      const T* x = reinterpret_cast<const T*>(host(task.x));
-      T* target = reinterpret_cast<T*>(host(task.target));
-      for (std::int64_t o = 0; o < task.outer; ++o) {
-        for (std::int64_t i = 0; i < task.inner; ++i) {
-          double sum = 0;
-          for (std::int64_t m = 0; m < task.middle; ++m) {
-            sum += convert<double>(x[(o * task.middle + m) * task.inner + i]);
-          }
-          target[o * task.inner + i] = convert<T>(sum);
-        }
-      }
-    });
+    MiddleSum here = task;
+    here.x = host(task.x);
+    here.target = host(task.target);
+    cpu_.middle_sum(here);
   }
   void synchronize() override {}
   void set_stream(void* stream) override { stream_ = stream; }
@@ -267,14 +262,16 @@ class StandInDevice final : public DeviceBackend {
     return task;
   }
 
-  Backend& cpu_ = cpu::backend();
+  Backend& cpu_ = backend_of(Device::cpu());
   void* stream_ = nullptr;
 };
 
 }  // namespace
 }  // namespace headway::inline v0::internal
 
-extern "C" HEADWAY_API headway::internal::CudaDevices headway_cuda_devices(int) {
+extern "C" HEADWAY_API const char* headway_cuda_interface() { return headway::internal::kInterfaceHash; }
+
+extern "C" HEADWAY_API headway::internal::DeviceList headway_cuda_devices() {
   static headway::internal::StandInDevice device;
-  return {.problem = "", .count = 1, .backend = [](int) -> headway::internal::DeviceBackend* { return &device; }};
+  return {.problem = "", .count = 1, .backend = [](int) -> headway::internal::Backend* { return &device; }};
 }

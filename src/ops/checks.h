@@ -1,16 +1,10 @@
-// Which backend computes an operation: that of the device where its tensors are.
+// Checks that operations share.
 #pragma once
 
-#include "backend/backend.h"
 #include "base/check.h"
-#include "cpu/backend.h"
+#include "headway/tensor.h"
 
 namespace headway::inline v0::internal {
-
-inline Backend& backend_of(const Tensor& tensor) {
-  const Device device = tensor.device();
-  return device.is_cpu() ? cpu::backend() : device_backend(device);
-}
 
 // Throws unless b, where it is defined, is on a's device.
 inline void check_same_device(const char* function, const char* name_a, const Tensor& a, const char* name_b,

@@ -1,4 +1,4 @@
-#include "core/strided_copy.h"
+#include "cpu/strided_copy.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -9,7 +9,7 @@
 #include "core/convert.h"
 #include "core/dispatch.h"
 
-namespace headway::inline v0::internal {
+namespace headway::inline v0::internal::cpu {
 namespace {
 
 struct Dimension {
@@ -127,12 +127,24 @@ void copy_all(To* target, const From* source, const Loops& loops) {
   }
 }
 
+bool is_dense(const Shape& strides, const Shape& shape) {
+  std::int64_t expected = 1;
+  for (int dim = shape.rank() - 1; dim >= 0; --dim) {
+    if (shape[dim] != 1 && strides[dim] != expected) return false;
+    expected *= shape[dim];
+  }
+  return true;
+}
+
+std::int64_t element_count(const Shape& shape) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : shape) count *= size;
+  return count;
+}
+
 }  // namespace
 
 void strided_copy(const StridedTarget& target, const StridedSource& source, const Shape& shape) {
-  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) {
-    return;
-  }
   const Loops loops = plan_loops(target, source, shape);
   dispatch_all(target.dtype, [&]<typename To>() {
     dispatch_all(source.dtype, [&]<typename From>() {
@@ -141,4 +153,15 @@ void strided_copy(const StridedTarget& target, const StridedSource& source, cons
   });
 }
 
-}  // namespace headway::inline v0::internal
+void fill(const StridedTarget& target, const Shape& shape, double value) {
+  dispatch_all(target.dtype, [&]<typename T>() {
+    const T element = convert<T>(value);
+    if (is_dense(target.strides, shape)) {
+      std::fill_n(static_cast<T*>(target.data), element_count(shape), element);
+      return;
+    }
+    strided_copy(target, {&element, Shape::filled(shape.rank(), 0), target.dtype}, shape);
+  });
+}
+
+}  // namespace headway::inline v0::internal::cpu
