@@ -41,8 +41,8 @@ struct Train {
 };
 
 void print(const headway::TranslationTrainingReport& report, const headway::TranslationTrainingConfig& config) {
-  for (const std::string& file : report.training.passed_over) {
-    std::cerr << "headway train: passed over " << file << std::endl;
+  for (const std::string& file : report.training.unreadable) {
+    std::cerr << "headway train: unreadable: " << file << std::endl;
   }
   if (!report.finished) {
     std::cout << "stopped after step " << report.training.last_step << "; headway train --resume goes on\n";
