@@ -14,10 +14,15 @@
 namespace cli {
 namespace {
 
+constexpr const char* kAttendExamples =
+    R"(  headway attend "The animal didn't cross the street because it was too tired."
+  headway attend --part encoder --word it "The animal didn't cross the street because it was too tired."
+  headway attend --html attention.html "Good morning!"     (a page with every head)
+  headway attend --target "Guten Morgen!" "Good morning!"   (of this translation))";
+
 constexpr std::int64_t kUsualWidth = 100;
 
 struct Attend {
-  ModelOptions model;
   TranslationOptions translation;
   std::optional<std::string> text = {};
   std::optional<std::string> target = {};
@@ -77,10 +82,10 @@ int Attend::run() {
     }
     text = lines[0];
   }
-  const headway::Translator translator = model.open();
-  if (!translation.to.empty()) translation.to = translator.language_code(translation.to);
+  const headway::Translator translator = translation.model.open();
+  translation.to = language_code(translator, "--to", translation.to);
   if (target) target = unguarded(*target);
-  const headway::AttentionRecord record = headway::attend(translator, *text, translation.options_for(model), target);
+  const headway::AttentionRecord record = headway::attend(translator, *text, translation.options(), target);
   choose(record);
 
   const bool standard_output_taken = html == "-" || svg == "-" || json == "-";
@@ -96,6 +101,8 @@ int Attend::run() {
 }
 
 void add_drawing_options(CLI::App& command, Attend& options) {
+  command.add_option("--target", options.target, "Look at this translation instead of the model's own")
+      ->type_name("TEXT");
   command.add_option("--part", options.drawing.part, "Which attention to draw")
       ->capture_default_str()
       ->check(CLI::IsMember({"encoder", "decoder", "cross"}));
@@ -119,17 +126,10 @@ void add_drawing_options(CLI::App& command, Attend& options) {
 }  // namespace
 
 void add_attend(Program& program) {
-  CLI::App& command = program.add_command(
-      {"attend", "What each head looks at while a sentence is translated",
-       "  headway attend \"The animal didn't cross the street because it was too tired.\"\n"
-       "  headway attend --part encoder --word it \"The animal didn't cross the street because it was too tired.\"\n"
-       "  headway attend --html attention.html \"Good morning!\"     (a page with every head)\n"
-       "  headway attend --target \"Guten Morgen!\" \"Good morning!\"   (of this translation)"});
+  CLI::App& command =
+      program.add_command({"attend", "What each head looks at while a sentence is translated", kAttendExamples});
   const auto options = std::make_shared<Attend>();
-  options->model.add_with_device_to(command);
   options->translation.add_to(command);
-  command.add_option("--target", options->target, "Look at this translation instead of the model's own")
-      ->type_name("TEXT");
   add_drawing_options(command, *options);
   CLI::Option* const text = add_texts(command, "TEXT", "The text; without it, the line on standard input");
   program.on_run(command, [options, text] {

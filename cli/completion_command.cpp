@@ -9,6 +9,10 @@
 namespace cli {
 namespace {
 
+constexpr const char* kCompletionExamples = R"(  . <(headway completion bash)
+  headway completion zsh > ~/.zfunc/_headway
+  headway completion fish > ~/.config/fish/completions/headway.fish)";
+
 using Commands = std::vector<CommandDescription>;
 
 // In single quotes, for bash, zsh and fish.
@@ -45,24 +49,26 @@ std::string paths_pattern(const Commands& commands, const std::string& separator
   return joined(paths, separator);
 }
 
+// A loop of bash and zsh over `words` that leaves the path of the command in $command; `step` follows each of its
+// words.
+std::string path_loop(const Commands& commands, const std::string& words, const std::string& step = "") {
+  return "  for word in " + words + "; do\n    case \"$command $word\" in\n      " + paths_pattern(commands, " | ") +
+         ") command=\"$command $word\"" + step + " ;;\n    esac\n  done\n";
+}
+
 std::string bash_script(const Commands& commands) {
   std::ostringstream script;
   script << "# bash completion of headway: . <(headway completion bash)\n"
          << "_headway() {\n"
          << "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command=headway word\n"
-         << "  for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
-         << "    case \"$command $word\" in\n"
-         << "      " << paths_pattern(commands, " | ") << ") command=\"$command $word\" ;;\n"
-         << "    esac\n"
-         << "  done\n"
-         << "  COMPREPLY=()\n"
+         << path_loop(commands, "\"${COMP_WORDS[@]:1:COMP_CWORD-1}\"") << "  COMPREPLY=()\n"
          << "  case \"$command $previous\" in\n";
   for (const CommandDescription& command : commands) {
     for (const OptionText& option : command.options) {
       if (option.value.empty() || option.names.empty()) continue;
       std::vector<std::string> patterns;
       for (const std::string& name : option.names) patterns.push_back(quoted(command.path + " " + name));
-      // Where nothing is proposed, bash goes on to file names.
+      // Where nothing is proposed, bash completes file names.
       std::string reply = ":";
       if (is_directory(option)) reply = "mapfile -t COMPREPLY < <(compgen -d -- \"$current\")";
       if (!option.choices.empty()) {
@@ -115,12 +121,7 @@ std::string zsh_script(const Commands& commands) {
          << "_headway() {\n"
          << "  local command=headway word\n"
          << "  local -i depth=1\n"
-         << "  for word in ${words[2,CURRENT-1]}; do\n"
-         << "    case \"$command $word\" in\n"
-         << "      " << paths_pattern(commands, " | ") << ") command=\"$command $word\"; (( depth++ )) ;;\n"
-         << "    esac\n"
-         << "  done\n"
-         << "  local -a commands\n"
+         << path_loop(commands, "${words[2,CURRENT-1]}", "; (( depth++ ))") << "  local -a commands\n"
          << "  case \"$command\" in\n";
   for (const CommandDescription& command : commands) {
     script << "    " << quoted(command.path) << ")\n";
@@ -185,11 +186,8 @@ std::string fish_script(const Commands& commands) {
 }  // namespace
 
 void add_completion(Program& program) {
-  CLI::App& command =
-      program.add_command({"completion", "Write a script that teaches a shell to complete headway's arguments",
-                           "  . <(headway completion bash)\n"
-                           "  headway completion zsh > ~/.zfunc/_headway\n"
-                           "  headway completion fish > ~/.config/fish/completions/headway.fish"});
+  CLI::App& command = program.add_command(
+      {"completion", "Write a script that teaches a shell to complete headway's arguments", kCompletionExamples});
   const auto shell = std::make_shared<std::string>();
   command.add_option("SHELL", *shell, "The shell")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
   program.on_run(command, [&program, shell] {

@@ -108,7 +108,7 @@ void add_input(CLI::App& command, Data& options) {
       ->required();
   command
       .add_option("--target-file", options.pairs.data_target,
-                  "Set: FILE holds the sources line by line, this the targets")
+                  "Where set, FILE holds the sources line by line and this file the targets")
       ->type_name("FILE");
   command.add_flag("--json", options.json, "Write the counts as a JSON object");
   options.pairs.add_cleaning_to(command);

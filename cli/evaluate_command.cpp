@@ -10,6 +10,11 @@
 namespace cli {
 namespace {
 
+constexpr const char* kEvaluateExamples = R"(  headway evaluate --hypotheses output.txt --reference german.txt
+  headway evaluate --source english.txt --reference german.txt --to de
+  headway evaluate --data deu-eng.zip --to de --beam 1       (the part held out of training)
+  headway evaluate --data deu-eng.zip --json                 (both directions))";
+
 using Texts = std::vector<std::string>;
 
 // One corpus and its scores.
@@ -20,7 +25,6 @@ struct Evaluation {
 };
 
 struct Evaluate {
-  ModelOptions model;
   TranslationOptions translation;
   std::string hypotheses = {};
   std::string references = {};
@@ -71,7 +75,7 @@ std::string json_of(const Evaluation& evaluation) {
 }
 
 Texts Evaluate::translate(const headway::Translator& translator, const Texts& texts, const std::string& to) const {
-  headway::TranslateOptions options = translation.options_for(model);
+  headway::TranslateOptions options = translation.options();
   options.to = to;
   Texts translations;
   for (const headway::Translation& result : translator.translate(texts, options)) {
@@ -88,10 +92,10 @@ std::vector<Evaluation> Evaluate::of_data() {
   const std::vector<headway::TextPair>& chosen = part == "test" ? parts.test : parts.validation;
   if (chosen.empty()) throw headway::Error(pairs.data + ": its " + part + " part has no pairs");
 
-  const headway::Translator translator = model.open();
-  const std::string target = translator.language_code(target_language);
-  const std::string source = translator.language_code(source_language);
-  const std::string to = translation.to.empty() ? "" : translator.language_code(translation.to);
+  const headway::Translator translator = translation.model.open();
+  const std::string target = language_code(translator, "--target-language", target_language);
+  const std::string source = language_code(translator, "--source-language", source_language);
+  const std::string to = language_code(translator, "--to", translation.to);
   if (!to.empty() && to != source && to != target) {
     throw UsageError("--to is " + translation.to + ", expected " + source + " or " + target);
   }
@@ -129,8 +133,8 @@ std::vector<Evaluation> Evaluate::evaluations() {
                          ", expected as many");
   }
   if (of_sources) {
-    const headway::Translator translator = model.open();
-    const std::string to = translation.to.empty() ? "" : translator.language_code(translation.to);
+    const headway::Translator translator = translation.model.open();
+    const std::string to = language_code(translator, "--to", translation.to);
     evaluation.hypotheses = translate(translator, evaluation.hypotheses, to);
   }
   return {std::move(evaluation)};
@@ -163,22 +167,18 @@ void add_file_option(CLI::App& command, const std::string& name, std::string& va
 
 void add_evaluate(Program& program) {
   CLI::App& command = program.add_command(
-      {"evaluate", "Corpus BLEU and chrF, equal to sacreBLEU's, with their signatures",
-       "  headway evaluate --hypotheses output.txt --reference german.txt\n"
-       "  headway evaluate --source english.txt --reference german.txt --to de\n"
-       "  headway evaluate --data deu-eng.zip --to de --beam 1       (the part held out of training)\n"
-       "  headway evaluate --data deu-eng.zip --json                 (both directions)"});
+      {"evaluate", "Corpus BLEU and chrF, equal to sacreBLEU's, with their signatures", kEvaluateExamples});
   const auto options = std::make_shared<Evaluate>();
   add_file_option(command, "--hypotheses", options->hypotheses,
-                  "Translations to judge, one a line; - is standard input");
+                  "Translations to score, one a line; - is standard input");
   add_file_option(command, "--reference", options->references, "The right translations, one a line");
   add_file_option(command, "--source", options->sources,
-                  "Texts to translate with the model and then judge, one a line");
+                  "Texts to translate with the model and then score, one a line");
   add_file_option(command, "--data", options->pairs.data,
                   "Sentence pairs, tab-separated, plain or zipped: cleaned and split as training does it, of which one "
                   "part is translated, each distinct source once");
   add_file_option(command, "--data-target", options->pairs.data_target,
-                  "Set: --data holds the sources line by line, this the targets");
+                  "Where set, --data holds the sources line by line and this file the targets");
   command.add_option("--part", options->part, "Which part of --data")
       ->capture_default_str()
       ->check(CLI::IsMember({"test", "validation"}));
@@ -189,7 +189,6 @@ void add_evaluate(Program& program) {
       ->type_name("LANGUAGE")
       ->capture_default_str();
   options->pairs.add_cleaning_to(command);
-  options->model.add_with_device_to(command);
   options->translation.add_to(command);
   add_file_option(command, "--output", options->output, "Write the translations here, one a line");
   command.add_flag("--json", options->json, "Write a JSON list, an object for each direction");

@@ -73,7 +73,7 @@ int run(const ModelOptions& model, bool json) {
   use_threads(model.threads);
   std::string directory = model.model, why_none;
   if (directory.empty()) {
-    // That there is no model is worth telling and no failure; one that is named and cannot be read is.
+    // Having no default model is reported and is no failure; a model that is named must be readable.
     try {
       directory = default_model().string();
     } catch (const headway::Error& error) {

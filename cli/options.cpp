@@ -5,13 +5,14 @@
 
 #include "headway/error.h"
 #include "headway/threads.h"
+#include "text_io.h"
 
 namespace cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Where the program lies; empty where the system does not tell.
+// The program's directory; empty where the system does not say.
 fs::path program_directory() {
   std::error_code problem;
   const fs::path program = fs::read_symlink("/proc/self/exe", problem);
@@ -37,8 +38,20 @@ fs::path default_model() {
   throw headway::Error("no model: name one with --model DIR or HEADWAY_MODEL (looked at " + looked_at + ")");
 }
 
+std::string language_code(const headway::Translator& translator, const std::string& option, const std::string& name) {
+  if (name.empty()) return {};
+  try {
+    return translator.language_code(name);
+  } catch (const headway::Error&) {
+    const std::vector<std::string>& codes = translator.tokenizer().languages();
+    throw headway::Error(option + " is " + name +
+                         (codes.empty() ? ", and the model has one target language and no codes for it"
+                                        : ", expected one of " + joined(codes, ", ")));
+  }
+}
+
 CLI::Option* add_texts(CLI::App& command, const std::string& name, const std::string& description) {
-  // The option's own list stays unused: what counts is what was typed.
+  // The option's own list stays unused: texts_of() reads what was typed.
   return command
       .add_option_function<std::vector<std::string>>(
           name, [](const std::vector<std::string>&) {}, description)
@@ -75,8 +88,7 @@ void ModelOptions::add_to(CLI::App& command) {
   add_threads_option(command, threads);
 }
 
-void ModelOptions::add_with_device_to(CLI::App& command) {
-  add_to(command);
+void ModelOptions::add_device_to(CLI::App& command) {
   command.add_option("--device", device, "Where to compute: cpu, or a GPU as cuda or cuda:N")
       ->type_name("NAME")
       ->capture_default_str();
@@ -96,6 +108,8 @@ headway::Translator ModelOptions::open() const {
 }
 
 void TranslationOptions::add_to(CLI::App& command) {
+  model.add_to(command);
+  model.add_device_to(command);
   command.add_option("--to", to, "Language to translate into, as de or en; default: the one that the text is not in")
       ->type_name("LANGUAGE");
   command.add_option("--beam", beam, "Width of the beam search; 1 is greedy search")
@@ -119,15 +133,15 @@ void TranslationOptions::add_to(CLI::App& command) {
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20).description(""));
 }
 
-headway::TranslateOptions TranslationOptions::options_for(const ModelOptions& model) const {
+headway::TranslateOptions TranslationOptions::options() const {
   constexpr std::int64_t kOnCpu = 32, kOnGpu = 256;
-  headway::TranslateOptions options;
-  options.to = to;
-  options.search.beam = beam;
-  options.search.batch_size = batch > 0 ? batch : model.device == "cpu" ? kOnCpu : kOnGpu;
-  options.search.length_penalty = length_penalty;
-  options.search.max_length = max_length;
-  return options;
+  headway::TranslateOptions chosen;
+  chosen.to = to;
+  chosen.search.beam = beam;
+  chosen.search.batch_size = batch > 0 ? batch : model.device == "cpu" ? kOnCpu : kOnGpu;
+  chosen.search.length_penalty = length_penalty;
+  chosen.search.max_length = max_length;
+  return chosen;
 }
 
 void PairOptions::add_cleaning_to(CLI::App& command) {

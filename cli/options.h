@@ -11,11 +11,11 @@
 
 namespace cli {
 
-// The model directory that is meant where none is named: the environment's HEADWAY_MODEL, else models/en-de near the
-// program or in the working directory. Throws, naming the places, where there is none.
+// The model directory where the command line names none: the environment's HEADWAY_MODEL, else models/en-de near the
+// program or in the working directory. Throws an Error that lists these places where there is none.
 std::filesystem::path default_model();
 
-// --model, --threads, --device and --dtype.
+// --model, --threads, and for commands that compute with the model --device and --dtype.
 struct ModelOptions {
   std::string model = {};
   int threads = 0;
@@ -23,14 +23,14 @@ struct ModelOptions {
   std::string dtype = "float32";
 
   void add_to(CLI::App& command);
-  // --device and --dtype too, for commands that compute with the model.
-  void add_with_device_to(CLI::App& command);
-  // The model, where it shall be; the number of threads is set on the way.
+  void add_device_to(CLI::App& command);
+  // Loads the model onto the device, after setting the number of threads.
   headway::Translator open() const;
 };
 
-// --to and how to search for a translation.
+// The options of commands that translate: the model, --to and how to search.
 struct TranslationOptions {
+  ModelOptions model = {};
   std::string to = {};
   std::int64_t beam = 4;
   std::int64_t batch = 0;  // 0: as many as suit the device
@@ -38,21 +38,26 @@ struct TranslationOptions {
   std::int64_t max_length = 0;
 
   void add_to(CLI::App& command);
-  headway::TranslateOptions options_for(const ModelOptions& model) const;
+  // What Translator::translate() takes.
+  headway::TranslateOptions options() const;
 };
+
+// The model's code of the language that `option` names; "" where it names none. An Error names the option and the codes
+// that exist.
+std::string language_code(const headway::Translator& translator, const std::string& option, const std::string& name);
 
 // Adds a list of texts that follows the options.
 CLI::Option* add_texts(CLI::App& command, const std::string& name, const std::string& description);
-// The texts as they were typed: CLI11 would take "{}" for an empty list, and Program::run() guards "[a, b]".
+// The texts as they were typed. CLI11 would take "{}" for an empty list, and Program::run() guards "[a, b]".
 std::vector<std::string> texts_of(const CLI::Option& option);
-// A value without the guard.
+// A value without the guard of Program::run().
 std::string unguarded(std::string value);
 
 void add_threads_option(CLI::App& command, int& threads);
 // Sets the number of threads unless it is 0.
 void use_threads(int threads);
 
-// Pairs out of --data FILE, or FILE and --data-target FILE, and how they are cleaned.
+// Sentence pairs of one file or of two parallel files, and how they are cleaned.
 struct PairOptions {
   std::string data = {};
   std::string data_target = {};

@@ -1,4 +1,4 @@
-// Lines in, files and JSON out.
+// Reading texts, writing files and JSON.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace cli {
 
-// Texts from standard input, as many at a time as are there already, so that a slow writer gets answers in between.
+// Texts from standard input, as many at a time as are available, so that a slow writer gets answers in between.
 class InputTexts {
  public:
   // Texts end with `end`, "\n" or "\0"; with "\n" a "\r" before it is left out.

@@ -16,15 +16,20 @@
 namespace cli {
 namespace {
 
+constexpr const char* kTrainExamples = R"(  headway train --data deu-eng.zip --output model
+  headway train --config run.json --epochs 3 --resume
+  headway train --data pairs.tsv --width 128 --print-config > run.json
+Ctrl-C writes a checkpoint and ends; --resume goes on from it to the same weights.)";
+
 // Set by SIGINT and SIGTERM: the run writes a checkpoint after its step and ends.
 std::atomic<bool> stop_wanted = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
 
 extern "C" void want_stop(int signal) {
   stop_wanted = true;
-  // Whoever asks a second time does not want to wait.
+  // A second signal ends the program at once.
   std::signal(signal, SIG_DFL);
-  constexpr std::string_view kWord = "\nheadway train: ends after this step; once more ends at once\n";
+  constexpr std::string_view kWord = "\nheadway train: ending after this step; a second signal ends at once\n";
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, kWord.data(), kWord.size());
 }
 
@@ -41,8 +46,8 @@ struct Train {
 };
 
 void print(const headway::TranslationTrainingReport& report, const headway::TranslationTrainingConfig& config) {
-  for (const std::string& file : report.training.passed_over) {
-    std::cerr << "headway train: passed over " << file << std::endl;
+  for (const std::string& file : report.training.unreadable) {
+    std::cerr << "headway train: unreadable: " << file << std::endl;
   }
   if (!report.finished) {
     std::cout << "stopped after step " << report.training.last_step << "; headway train --resume goes on\n";
@@ -76,7 +81,7 @@ int Train::run() const {
   if (!config.empty()) settings = headway::TranslationTrainingConfig::load(config);
   for (const auto& [field, value] : fields) settings.set(field, value);
   if (print_config) {
-    // A config may be written where there is no GPU for it.
+    // A config may be written on a machine without its GPU.
     headway::TranslationTrainingConfig elsewhere = settings;
     if (headway::Device::is_name(settings.device)) elsewhere.device = "cpu";
     elsewhere.check();
@@ -108,12 +113,7 @@ std::string option_name(const std::string& field) {
 }  // namespace
 
 void add_train(Program& program) {
-  CLI::App& command =
-      program.add_command({"train", "Train a translator from sentence pairs",
-                           "  headway train --data deu-eng.zip --output model\n"
-                           "  headway train --config run.json --epochs 3 --resume\n"
-                           "  headway train --data pairs.tsv --d-model 128 --print-config > run.json\n"
-                           "Ctrl-C writes a checkpoint and ends; --resume goes on from it to the same weights."});
+  CLI::App& command = program.add_command({"train", "Train a translator from sentence pairs", kTrainExamples});
   const auto options = std::make_shared<Train>();
   command.add_option("--config", options->config, "JSON file with the fields below; options on the line win")
       ->type_name("FILE");

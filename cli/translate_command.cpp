@@ -10,8 +10,15 @@
 namespace cli {
 namespace {
 
+constexpr const char* kTranslateExamples =
+    R"(  headway translate "The animal didn't cross the street because it was too tired."
+  headway translate --to en "Guten Morgen!" "Wie geht es dir?"
+  headway translate --beam 1 --threads 2 < english.txt > german.txt
+  headway translate --device cuda < english.txt > german.txt
+  headway translate --n-best 3 "Good night."      (number, score and text, by tabs)
+  headway translate --json "Good night."          (an object a line))";
+
 struct Translate {
-  ModelOptions model;
   TranslationOptions translation;
   std::int64_t num_best = 1;
   bool json = false;
@@ -33,13 +40,13 @@ std::string json_line(const std::string& source, const headway::Translation& tra
     line += (n == 0 ? "{\"text\": " : ", {\"text\": ") + json_string(translation.best[n]) +
             ", \"score\": " + json_number(translation.scores.at(n)) + "}";
   }
-  return line + "], \"note\": " + json_string(translation.note) + "}";
+  return line + "], \"note\": " + json_string(translation.notes.describe()) + "}";
 }
 
 void Translate::print_note(const headway::Translation& translation) const {
-  if (translation.note.empty()) return;
+  if (translation.notes.none()) return;
   std::cout.flush();
-  std::cerr << "headway translate: text " << number << ": " << translation.note << std::endl;
+  std::cerr << "headway translate: text " << number << ": " << translation.notes.describe() << std::endl;
 }
 
 void Translate::print(const std::string& source, const headway::Translation& translation) const {
@@ -57,7 +64,7 @@ void Translate::print(const std::string& source, const headway::Translation& tra
 }
 
 void Translate::translate(const headway::Translator& translator, const std::vector<std::string>& batch) {
-  headway::TranslateOptions options = translation.options_for(model);
+  headway::TranslateOptions options = translation.options();
   options.search.num_best = num_best;
   const std::vector<headway::Translation> translations = translator.translate(batch, options);
   for (std::size_t n = 0; n < batch.size(); ++n) {
@@ -70,7 +77,7 @@ void Translate::translate(const headway::Translator& translator, const std::vect
 
 // Shows a translation while it grows. Text that ends in the middle of a character waits for its end.
 void Translate::stream(const headway::Translator& translator, const std::string& text) {
-  headway::TranslateOptions options = translation.options_for(model);
+  headway::TranslateOptions options = translation.options();
   std::string shown;
   const auto show = [&shown](const std::string& so_far) {
     if (!so_far.starts_with(shown) || so_far.ends_with("\xEF\xBF\xBD")) return;
@@ -94,8 +101,8 @@ int Translate::run() {
     throw UsageError("--n-best is " + std::to_string(num_best) + ", expected at most --beam, which is " +
                      std::to_string(translation.beam));
   }
-  const headway::Translator translator = model.open();
-  if (!translation.to.empty()) translation.to = translator.language_code(translation.to);
+  const headway::Translator translator = translation.model.open();
+  translation.to = language_code(translator, "--to", translation.to);
   const bool streaming = translation.beam == 1 && !json && is_terminal(STDOUT_FILENO);
   const auto answer = [&](const std::vector<std::string>& batch) {
     if (batch.size() == 1 && streaming) {
@@ -110,7 +117,7 @@ int Translate::run() {
   }
   if (is_terminal(STDIN_FILENO)) std::cerr << "headway translate: a text a line, Ctrl-D ends" << std::endl;
   // Several batches at a time, so that sentences of like length come together.
-  const auto most = static_cast<std::size_t>(translation.options_for(model).search.batch_size * 16);
+  const auto most = static_cast<std::size_t>(translation.options().search.batch_size * 16);
   InputTexts input;
   for (auto batch = input.next(most); !batch.empty(); batch = input.next(most)) answer(batch);
   return kDone;
@@ -120,15 +127,8 @@ int Translate::run() {
 
 void add_translate(Program& program) {
   CLI::App& command =
-      program.add_command({"translate", "Translate texts, or lines of standard input",
-                           "  headway translate \"The animal didn't cross the street because it was too tired.\"\n"
-                           "  headway translate --to en \"Guten Morgen!\" \"Wie geht es dir?\"\n"
-                           "  headway translate --beam 1 --threads 2 < english.txt > german.txt\n"
-                           "  headway translate --device cuda < english.txt > german.txt\n"
-                           "  headway translate --n-best 3 \"Good night.\"      (number, score and text, by tabs)\n"
-                           "  headway translate --json \"Good night.\"          (an object a line)"});
+      program.add_command({"translate", "Translate texts, or lines of standard input", kTranslateExamples});
   const auto options = std::make_shared<Translate>();
-  options->model.add_with_device_to(command);
   options->translation.add_to(command);
   command.add_option("--n-best", options->num_best, "Translations to show for each text, the best first")
       ->type_name("N")

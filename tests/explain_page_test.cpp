@@ -60,12 +60,9 @@ std::string inflate_bytes(const std::string& packed, std::size_t size) {
 }
 
 TEST(Packing, Base64) {
-  using headway::internal::base64;
-  EXPECT_EQ(base64(""), "");
-  EXPECT_EQ(base64("f"), "Zg==");
-  EXPECT_EQ(base64("fo"), "Zm8=");
-  EXPECT_EQ(base64("foo"), "Zm9v");
-  EXPECT_EQ(base64(std::string("\xff\x00\xfe", 3)), "/wD+");
+  const std::pair<std::string, const char*> cases[] = {
+      {"", ""}, {"f", "Zg=="}, {"fo", "Zm8="}, {"foo", "Zm9v"}, {{'\xff', '\0', '\xfe'}, "/wD+"}};
+  for (const auto& [bytes, text] : cases) EXPECT_EQ(headway::internal::base64(bytes), text);
 }
 
 TEST(AttentionHtml, HoldsTheWeights) {

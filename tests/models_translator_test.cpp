@@ -9,6 +9,7 @@
 #include "headway/translator.h"
 #include "support/files.h"
 #include "support/message_of.h"
+#include "support/small_translation_model.h"
 #include "text/languages.h"
 #include "text/sentences.h"
 
@@ -110,18 +111,12 @@ class TranslatorTest : public testing::Test {
   static headway::Translator make(const Strings& languages) {
     headway::TranslationTokenizer tokenizer(pieces(), languages);
     headway::set_random_seed(5);
-    headway::TranslationModel model({.vocab_size = tokenizer.size(),
-                                     .d_model = 16,
-                                     .encoder_layers = 1,
-                                     .decoder_layers = 1,
-                                     .encoder_attention_heads = 2,
-                                     .decoder_attention_heads = 2,
-                                     .encoder_ffn_dim = 16,
-                                     .decoder_ffn_dim = 16,
-                                     .max_position_embeddings = 64,
-                                     .eos_token_id = tokenizer.eos_id(),
-                                     .pad_token_id = tokenizer.pad_id(),
-                                     .decoder_start_token_id = tokenizer.pad_id()});
+    headway::TranslationModelOptions options;
+    options.d_model = options.encoder_ffn_dim = options.decoder_ffn_dim = 16;
+    options.encoder_layers = options.decoder_layers = 1;
+    options.encoder_attention_heads = options.decoder_attention_heads = 2;
+    options.max_position_embeddings = 64;
+    const headway::TranslationModel model(headway_test::options_for(tokenizer, options));
     model.eval();
     return headway::Translator(model, tokenizer);
   }
@@ -142,9 +137,12 @@ TEST_F(TranslatorTest, KeepsTheOrder) {
     EXPECT_EQ(all[i].to, "deu");
   }
   EXPECT_EQ(all[1].text, "");
-  EXPECT_EQ(all[1].note, "the text is empty");
+  EXPECT_TRUE(all[0].notes.none() || all[0].notes.cut_off);
+  EXPECT_EQ(all[1].notes, (headway::TranslationNotes{.empty = true}));
+  EXPECT_EQ(all[1].notes.describe(), "the text is empty");
   EXPECT_EQ(all[3].text, "");
-  EXPECT_EQ(all[3].note, "the text is blank");
+  EXPECT_EQ(all[3].notes, (headway::TranslationNotes{.blank = true}));
+  EXPECT_EQ(all[3].notes.describe(), "the text is blank");
   EXPECT_TRUE(translator().translate({}).empty());
 }
 
@@ -179,31 +177,39 @@ TEST_F(TranslatorTest, CutsLongTexts) {
   std::string text;
   for (int i = 0; i < 30; ++i) text += "Word1 and another one x here. ";
   const auto cut = translator().translate({text}, into("de", 4));
-  EXPECT_PRED2(contains, cut[0].note, "the text was translated in 30 parts");
+  EXPECT_EQ(cut[0].notes.segments, 30);
+  EXPECT_PRED2(contains, cut[0].notes.describe(), "the text was translated in 30 parts");
   std::string endless;
   for (int i = 0; i < 200; ++i) endless += "word1 and ";
   const auto parts = translator().translate({endless}, into("de", 4));
-  EXPECT_PRED2(contains, parts[0].note, "parts");
+  EXPECT_GT(parts[0].notes.segments, 1);
+  EXPECT_PRED2(contains, parts[0].notes.describe(), "parts");
   const auto lines = translator().translate({"word1\n\nword2"}, into("de", 4));
   const std::string first = translator().translate({"word1"}, into("de", 4))[0].text;
   EXPECT_EQ(lines[0].text.substr(0, first.size() + 2), first + "\n\n");
+  EXPECT_EQ(lines[0].notes.segments, 0);  // each line is short enough
 }
 
-TEST_F(TranslatorTest, TellsWhatIsRemarkable) {
+TEST_F(TranslatorTest, NotesWhatIsRemarkable) {
   const auto found = translator().translate({"word \xff here", "word 😀 here", "другой"}, into("de", 4));
-  EXPECT_PRED2(contains, found[0].note, "not UTF-8");
-  EXPECT_PRED2(contains, found[1].note, "1 character is unknown to the model");
-  EXPECT_PRED2(contains, found[2].note, "6 characters are unknown to the model");
-  EXPECT_PRED2(contains, found[2].note, "did not come to its end");
+  EXPECT_TRUE(found[0].notes.invalid_utf8);
+  EXPECT_FALSE(found[1].notes.invalid_utf8);
+  EXPECT_EQ(found[1].notes.unknown_characters, 1);
+  EXPECT_EQ(found[2].notes.unknown_characters, 6);
+  EXPECT_TRUE(found[2].notes.cut_off);
+  EXPECT_PRED2(contains, found[0].notes.describe(), "not UTF-8");
+  EXPECT_PRED2(contains, found[1].notes.describe(), "1 character is unknown to the model");
+  EXPECT_PRED2(contains, found[2].notes.describe(), "6 characters are unknown to the model; the translation did not");
+  EXPECT_EQ(headway::TranslationNotes{}.describe(), "");
 }
 
 TEST_F(TranslatorTest, StreamsTheTextSoFar) {
-  Strings told;
+  Strings seen;
   headway::TranslateOptions options = into("de", 6);
-  options.search.on_token = [&](std::int64_t, const std::string& text) { told.push_back(text); };
+  options.search.on_token = [&](std::int64_t, const std::string& text) { seen.push_back(text); };
   const auto found = translator().translate({"word1 and\nword2"}, options);
-  ASSERT_FALSE(told.empty());
-  EXPECT_EQ(told.back(), found[0].text);
+  ASSERT_FALSE(seen.empty());
+  EXPECT_EQ(seen.back(), found[0].text);
   EXPECT_EQ(message_of([&] {
               (void)translator().translate({"a", "b"}, options);
             }),

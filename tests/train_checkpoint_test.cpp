@@ -1,4 +1,4 @@
-// Checkpoints: what is written comes back, the last few are kept, damaged ones are passed over.
+// Checkpoints: what is written comes back, the last few are kept, damaged ones are skipped.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -55,7 +55,7 @@ TEST(TrainCheckpoint, ComesBackBitByBit) {
   EXPECT_EQ(loaded->loss, saved.loss);
   EXPECT_EQ(loaded->skipped_steps, 5);
   EXPECT_EQ(loaded->skipped_in_a_row, 2);
-  EXPECT_TRUE(loaded->passed_over.empty());
+  EXPECT_TRUE(loaded->unreadable.empty());
   ASSERT_EQ(loaded->module.size(), 2u);
   ASSERT_EQ(loaded->optimizer.size(), 2u);
   for (const auto& [name, tensor] : saved.module) EXPECT_TRUE(same_bits(tensor, loaded->module.at(name))) << name;
@@ -101,10 +101,10 @@ TEST(TrainCheckpoint, DamagedOnesArePassedOver) {
   const auto loaded = headway::load_checkpoint(directory.path());
   ASSERT_TRUE(loaded.has_value());
   EXPECT_EQ(loaded->step, 10);
-  ASSERT_EQ(loaded->passed_over.size(), 4u);
-  EXPECT_NE(loaded->passed_over[0].find("step-00000050"), std::string::npos);
-  EXPECT_NE(loaded->passed_over[2].find("is of step 50"), std::string::npos);
-  EXPECT_NE(loaded->passed_over[3].find("has no \"format\""), std::string::npos);
+  ASSERT_EQ(loaded->unreadable.size(), 4u);
+  EXPECT_NE(loaded->unreadable[0].find("step-00000050"), std::string::npos);
+  EXPECT_NE(loaded->unreadable[2].find("is of step 50"), std::string::npos);
+  EXPECT_NE(loaded->unreadable[3].find("has no \"format\""), std::string::npos);
 
   std::filesystem::remove(directory / "step-00000010.safetensors");
   EXPECT_NE(message_of([&] { headway::load_checkpoint(directory.path()); }).find("none of the 4 checkpoints in"),

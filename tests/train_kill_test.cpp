@@ -1,26 +1,25 @@
 // Kills training at random moments, as kill -9 does, and goes on until it ends with the bits of a run that never
 // stopped.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <random>
 #include <sstream>
-#include <thread>
 
 #include "headway/random.h"
 #include "headway/training.h"
 #include "headway/transformer.h"
+#include "support/child_process.h"
 #include "support/files.h"
 #include "support/tiny_model.h"
 
 namespace {
 
+using headway_test::ends_before;
 using headway_test::read_bytes;
+using headway_test::start_process;
 using headway_test::TemporaryDirectory;
 using headway_test::TinyModel;
 using Clock = std::chrono::steady_clock;
@@ -73,41 +72,16 @@ void train_in(const fs::path& directory, const Plan& plan, const Model& model) {
   headway::train(model, optimizer, headway::warmup_schedule(64, 20), model, options);
 }
 
-// Starts the training in a process of its own. This process has no threads before, so a plain fork does.
+// Starts the training in a process of its own.
 pid_t start(const fs::path& directory, const Plan& plan) {
-  const pid_t child = ::fork();
-  if (child != 0) return child;
-  try {
+  return start_process([&] {
     headway::set_random_seed(1);
     if (plan.width == 0) {
       train_in(directory, plan, Transformer());
     } else {
       train_in(directory, plan, TinyModel({.width = plan.width, .batch = 32}));
     }
-    ::_exit(0);
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << std::endl;
-    ::_exit(1);
-  }
-}
-
-// Waits for the process to end by itself, until `moment`; kills it then. True when it was killed.
-bool kill_at(pid_t child, Clock::time_point moment) {
-  int status = 0;
-  while (Clock::now() < moment) {
-    if (::waitpid(child, &status, WNOHANG) == child) {
-      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-      return false;
-    }
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
-  }
-  ::kill(child, SIGKILL);
-  EXPECT_EQ(::waitpid(child, &status, 0), child);
-  if (WIFEXITED(status)) {  // just before the signal came
-    EXPECT_EQ(WEXITSTATUS(status), 0);
-    return false;
-  }
-  return true;
+  });
 }
 
 // The log without the times, which differ.
@@ -140,7 +114,7 @@ void kill_many_times(const Plan& plan) {
   const fs::path whole = directory / "whole";
   const Clock::time_point begin = Clock::now();
   constexpr auto kLong = std::chrono::minutes(5);
-  ASSERT_FALSE(kill_at(start(whole, plan), begin + kLong));
+  ASSERT_TRUE(ends_before(start(whole, plan), begin + kLong));
   const double duration = std::chrono::duration<double>(Clock::now() - begin).count();
   const std::string log = log_of(whole), checkpoint = read_bytes(whole / last_checkpoint(plan.steps));
   ASSERT_EQ(std::count(log.begin(), log.end(), '\n'), plan.steps);
@@ -156,7 +130,7 @@ void kill_many_times(const Plan& plan) {
     const fs::path run = directory / ("run" + std::to_string(ended));
     const auto wait = std::chrono::duration<double>(killed < kKills ? moment(random) : 300.0);
     ASSERT_LT(++starts, 100 * kKills);
-    fresh = !kill_at(start(run, plan), Clock::now() + std::chrono::duration_cast<Clock::duration>(wait));
+    fresh = ends_before(start(run, plan), Clock::now() + std::chrono::duration_cast<Clock::duration>(wait));
     ASSERT_FALSE(testing::Test::HasFailure()) << "after " << killed << " kills";
     if (!fresh) {
       ++killed;

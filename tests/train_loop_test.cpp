@@ -235,8 +235,8 @@ TEST(TrainLoop, ARunThatFailsBetweenCheckpointsGoesOnToTheSameBits) {
   rest.options.progress = &out;
   const TrainingReport report = rest.train();
   EXPECT_EQ(report.first_step, 6);
-  EXPECT_EQ(report.passed_over.size(), 1u);
-  EXPECT_NE(out.str().find("passed over: "), std::string::npos);
+  EXPECT_EQ(report.unreadable.size(), 1u);
+  EXPECT_NE(out.str().find("unreadable: "), std::string::npos);
   EXPECT_NE(out.str().find("resumed after step 5\n"), std::string::npos);
   EXPECT_EQ(log_of(directory / "parts" / "log.jsonl"), log_of(directory / "whole" / "log.jsonl"));
   expect_same_state(rest.model.state_dict(), whole.model.state_dict());

@@ -46,8 +46,8 @@ TEST(TranslationConfig, AFileHasSomeFieldsOrAll) {
   EXPECT_EQ(config.dropout, 0.0);
   EXPECT_FALSE(config.both_directions);
   EXPECT_EQ(config.seed, 18446744073709551615U);
-  EXPECT_EQ(config.pieces, "bpe");
-  EXPECT_EQ(config.d_model, TranslationTrainingConfig().d_model);
+  EXPECT_EQ(config.pieces, headway::PieceKind::bpe);
+  EXPECT_EQ(config.width, TranslationTrainingConfig().width);
 
   EXPECT_EQ(loaded(config.to_json()).to_json(), config.to_json());
   EXPECT_EQ(loaded("{}").to_json(), TranslationTrainingConfig().to_json());
@@ -73,6 +73,49 @@ TEST(TranslationConfig, TypesAndRangesAreChecked) {
   EXPECT_PRED2(contains, load_error(R"({"both_directions": 1})"), "both_directions is 1, expected true or false");
   EXPECT_PRED2(contains, load_error(R"({"data": ["a"]})"), "data is [\"a\"], expected a path as text");
   EXPECT_PRED2(contains, load_error(R"({"schedule": "cosin"})"), "schedule is \"cosin\", expected one of \"cosine\", ");
+}
+
+// Every value of every enumeration has a name that reads back as the same value; others are refused.
+TEST(TranslationConfig, EnumerationsHaveNames) {
+  using headway::Activation;
+  using headway::DType;
+  using headway::LearningRateSchedule;
+  TranslationTrainingConfig config;
+  config.pieces = headway::PieceKind::bpe;
+  for (const LearningRateSchedule schedule : {LearningRateSchedule::cosine, LearningRateSchedule::inverse_sqrt,
+                                              LearningRateSchedule::linear, LearningRateSchedule::constant}) {
+    config.schedule = schedule;
+    EXPECT_EQ(loaded(config.to_json()).schedule, schedule);
+  }
+  for (const Activation activation : {Activation::relu, Activation::gelu, Activation::silu}) {
+    config.activation = activation;
+    EXPECT_EQ(loaded(config.to_json()).activation, activation);
+  }
+  for (const DType dtype : {DType::float32, DType::float16, DType::bfloat16}) {
+    config.weights = dtype;
+    EXPECT_EQ(loaded(config.to_json()).weights, dtype);
+  }
+  config.precision = DType::bfloat16;
+  const TranslationTrainingConfig read = loaded(config.to_json());
+  EXPECT_EQ(read.precision, DType::bfloat16);
+  EXPECT_EQ(read.pieces, headway::PieceKind::bpe);
+  for (const char* line : {R"("pieces": "bpe")", R"("activation": "silu")", R"("schedule": "constant")",
+                           R"("precision": "bfloat16")", R"("weights": "bfloat16")"}) {
+    EXPECT_PRED2(contains, config.to_json(), line);
+  }
+  EXPECT_PRED2(contains, check_error([](auto& changed) { changed.precision = DType::float16; }),
+               "expected one of \"float32\", \"bfloat16\"");
+  EXPECT_PRED2(contains, check_error([](auto& changed) { changed.activation = Activation::none; }),
+               "expected one of \"relu\", \"gelu\", \"silu\"");
+  EXPECT_PRED2(contains, load_error(R"({"pieces": 1})"), "pieces is 1, expected a text");
+}
+
+TEST(TranslationConfig, TheOldNameOfTheWidthIsRead) {
+  EXPECT_EQ(loaded(R"({"d_model": 64})").width, 64);
+  EXPECT_FALSE(contains(loaded(R"({"d_model": 64})").to_json(), "d_model"));
+  TranslationTrainingConfig config;
+  config.set("d_model", "32");
+  EXPECT_EQ(config.width, 32);
 }
 
 TEST(TranslationConfig, DropoutHasThreePlaces) {
@@ -113,7 +156,7 @@ TEST(TranslationConfig, FieldsAreSetFromText) {
   EXPECT_EQ(config.learning_rate, 5e-4);
   EXPECT_FALSE(config.both_directions);
   EXPECT_EQ(config.output, "some where");
-  EXPECT_EQ(config.schedule, "linear");
+  EXPECT_EQ(config.schedule, headway::LearningRateSchedule::linear);
 
   EXPECT_PRED2(contains, set_error("epochs", "3x"), "epochs is \"3x\", expected a whole number");
   EXPECT_PRED2(contains, set_error("epochs", ""), "expected a whole number");
@@ -131,7 +174,7 @@ TEST(TranslationConfig, FieldsThatDependOnEachOther) {
   EXPECT_PRED2(contains, check_error([](auto& config) { config.target_language = "eng"; }), "are both \"eng\"");
   EXPECT_PRED2(contains, check_error([](auto& config) { config.target_language = "<<"; }), "target_language is \"<<\"");
   EXPECT_PRED2(contains, check_error([](auto& config) { config.source_language = ""; }), "source_language is \"\"");
-  EXPECT_PRED2(contains, check_error([](auto& config) { config.d_model = 9, config.heads = 3; }), "an even number");
+  EXPECT_PRED2(contains, check_error([](auto& config) { config.width = 9, config.heads = 3; }), "an even number");
   EXPECT_PRED2(contains, check_error([](auto& config) { config.output.clear(); }), "output is empty");
   EXPECT_PRED2(contains, check_error([](auto& config) { config.epochs = 0; }), "epochs is 0");
 }

@@ -1,19 +1,16 @@
-// Kills the training of a translator at random moments, as kill -9 does, and goes on until it ends with the bits of a
-// run that never stopped.
+// Kills the training of a translator at random moments, as kill -9 does, and resumes it until it ends with the bits of
+// a run that never stopped.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <random>
-#include <thread>
 
 #include "headway/safetensors.h"
 #include "headway/translation_training.h"
+#include "support/child_process.h"
 #include "support/files.h"
 #include "support/made_up_language.h"
 
@@ -28,35 +25,13 @@ namespace fs = std::filesystem;
 
 constexpr Seconds kLong(300);
 
-// Starts the run in a process of its own. This process has no threads before, so a plain fork does.
+// Starts the run in a process of its own.
 pid_t start(const TranslationTrainingConfig& config) {
-  const pid_t child = ::fork();
-  if (child != 0) return child;
-  try {
-    headway::train_translation(config, {.resume = true});
-    ::_exit(0);
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << std::endl;
-    ::_exit(1);
-  }
+  return headway_test::start_process([&] { headway::train_translation(config, {.resume = true}); });
 }
 
-// Waits for the process to end by itself for so long, then kills it. True when it ended.
 bool ends_within(pid_t child, Seconds time) {
-  const Clock::time_point moment = Clock::now() + std::chrono::duration_cast<Clock::duration>(time);
-  int status = 0;
-  while (Clock::now() < moment) {
-    if (::waitpid(child, &status, WNOHANG) == child) {
-      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-      return true;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  ::kill(child, SIGKILL);
-  EXPECT_EQ(::waitpid(child, &status, 0), child);
-  if (!WIFEXITED(status)) return false;
-  EXPECT_EQ(WEXITSTATUS(status), 0);  // it ended just before the signal came
-  return true;
+  return headway_test::ends_before(child, Clock::now() + std::chrono::duration_cast<Clock::duration>(time));
 }
 
 std::string last_checkpoint(const TranslationTrainingConfig& config) {
@@ -80,7 +55,7 @@ void expect_same_files(const TranslationTrainingConfig& config, const fs::path& 
 }
 
 // Runs are killed again and again until one ends; it is compared with `whole`, and the next one starts from nothing.
-class TranslationKill : public testing::TestWithParam<const char*> {};
+class TranslationKill : public testing::TestWithParam<headway::DType> {};
 
 TEST_P(TranslationKill, EndsWithTheSameFiles) {
   const bool reduced = std::getenv("HEADWAY_TEST_REDUCED") != nullptr;
@@ -119,7 +94,8 @@ TEST_P(TranslationKill, EndsWithTheSameFiles) {
   std::cout << killed << " kills, " << ended << " runs ended\n";
 }
 
-INSTANTIATE_TEST_SUITE_P(Precisions, TranslationKill, testing::Values("float32", "bfloat16"),
-                         [](const auto& precision) { return std::string(precision.param); });
+INSTANTIATE_TEST_SUITE_P(Precisions, TranslationKill,
+                         testing::Values(headway::DType::float32, headway::DType::bfloat16),
+                         [](const auto& precision) { return std::string(headway::dtype_name(precision.param)); });
 
 }  // namespace

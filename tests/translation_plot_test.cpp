@@ -37,7 +37,7 @@ std::size_t count_of(const std::string& text, const std::string& part) {
   return count;
 }
 
-TEST(TranslationPlot, ShowsEveryCourse) {
+TEST(TranslationPlot, ShowsEveryLine) {
   History history;
   for (int step = 1; step <= 5000; ++step) history.add(report_of(step, 9.0 / std::sqrt(step)));
   const std::vector<ValidationReport> validations = {
@@ -111,7 +111,7 @@ TEST(TranslationCard, NamesDataSettingsAndScores) {
   }
   config.both_directions = false;
   config.data_source = "";
-  config.precision = "bfloat16";
+  config.precision = headway::DType::bfloat16;
   const std::string plain = headway::internal::model_card(config, {.last_step = 9, .saved_step = 5}, {});
   EXPECT_FALSE(contains(plain, "Data:"));
   EXPECT_PRED2(contains, plain, "those of step 5");

@@ -66,11 +66,11 @@ TEST(TranslationTraining, LearnsAMadeUpLanguage) {
   write_made_up_pairs(directory / "pairs.tsv", 3000);
   TranslationTrainingConfig config = small_run(directory);
   config.vocab_size = 380;
-  config.d_model = 64;
+  config.width = 64;
   config.learning_rate = 3e-3;
   config.max_steps = kReduced ? 40 : 500;
   config.validate_every = config.max_steps / 2;
-  config.weights = "float16";
+  config.weights = headway::DType::float16;
   config.data_source = "made up by a test";
   std::ostringstream progress;
   const TranslationTrainingReport report = train_translation(config, {.progress = &progress});
@@ -168,7 +168,7 @@ TEST(TranslationTraining, MixedPrecision) {
   config.max_steps = kReduced ? 24 : 60;
   const TranslationTrainingReport expected = train_translation(config);
 
-  config.precision = "bfloat16";
+  config.precision = headway::DType::bfloat16;
   for (const std::int64_t patience : {0, 5}) {
     config.patience = patience;
     config.output = directory / ("mixed" + std::to_string(patience));
@@ -203,7 +203,7 @@ TEST(TranslationTraining, MixedPrecisionSavesTheMasters) {
   const TemporaryDirectory directory;
   write_made_up_pairs(directory / "pairs.tsv", 400);
   TranslationTrainingConfig config = small_run(directory);
-  config.precision = "bfloat16";
+  config.precision = headway::DType::bfloat16;
   config.average_last = 0.0;
   train_translation(config);
   const auto checkpoint = headway::load_checkpoint(config.output / "training");
@@ -246,13 +246,13 @@ TEST(TranslationTraining, WhatCannotGoOnIsNamed) {
   EXPECT_PRED2(contains, error(config, false), "holds the checkpoint of step 3 of another run");
 
   TranslationTrainingConfig changed = config;
-  changed.d_model = 64;
-  EXPECT_PRED2(contains, error(changed), "d_model is 64, and the checkpoints in");
+  changed.width = 64;
+  EXPECT_PRED2(contains, error(changed), "width is 64, and the checkpoints in");
   changed = config;
   changed.seed = 5;
   EXPECT_PRED2(contains, error(changed), "seed is 5, and the checkpoints in");
   changed = config;
-  changed.precision = "bfloat16";
+  changed.precision = headway::DType::bfloat16;
   EXPECT_PRED2(contains, error(changed), "precision is bfloat16, and the checkpoints in");
   changed = config;
   changed.average_last = 0.0;
@@ -295,7 +295,7 @@ TEST(TranslationTraining, OneDirectionHasNoCodes) {
   write_made_up_pairs(directory / "pairs.tsv", 400);
   TranslationTrainingConfig config = small_run(directory);
   config.both_directions = false;
-  config.pieces = "bpe";
+  config.pieces = headway::PieceKind::bpe;
   config.average_last = 0.0;
   config.accumulate = 2;
   const TranslationTrainingReport report = train_translation(config);
@@ -338,9 +338,10 @@ TEST(TranslationTraining, ADeviceTrainsTheSameModel) {
   write_made_up_pairs(directory / "pairs.tsv", 600);
   // Trains `first` steps on one device and the rest on another.
   const auto trained = [&](const std::string& first_device, int first, const std::string& device,
-                           const std::string& precision = "float32") {
+                           headway::DType precision = headway::DType::float32) {
     TranslationTrainingConfig config = small_run(directory);
-    config.output = directory / ("model-" + first_device + std::to_string(first) + device + precision);
+    config.output = directory / ("model-" + first_device + std::to_string(first) + device +
+                                 std::string(headway::dtype_name(precision)));
     config.precision = precision;
     config.max_steps = 20;
     config.validate_every = 10;
@@ -359,10 +360,11 @@ TEST(TranslationTraining, ADeviceTrainsTheSameModel) {
   const TranslationTrainingReport expected = trained("cpu", 5, "cpu").first;
   const auto early = trained("cuda", 5, "cuda"), late = trained("cuda", 14, "cuda");
   EXPECT_EQ(early.second, late.second);  // the same bits
-  const auto mixed = trained("cuda", 5, "cuda", "bfloat16"), mixed_late = trained("cuda", 14, "cuda", "bfloat16");
+  constexpr headway::DType kMixed = headway::DType::bfloat16;
+  const auto mixed = trained("cuda", 5, "cuda", kMixed), mixed_late = trained("cuda", 14, "cuda", kMixed);
   EXPECT_EQ(mixed.second, mixed_late.second);
   for (const auto& report : {trained("cuda", 5, "cpu").first, trained("cpu", 5, "cuda").first, early.first, mixed.first,
-                             trained("cpu", 5, "cuda", "bfloat16").first}) {
+                             trained("cpu", 5, "cuda", kMixed).first}) {
     EXPECT_NEAR(report.training.loss, expected.training.loss, 0.05);
     ASSERT_EQ(report.validations.size(), expected.validations.size());
     EXPECT_NEAR(report.validations.back().loss, expected.validations.back().loss, 0.05);

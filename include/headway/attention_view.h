@@ -13,14 +13,13 @@
 namespace headway {
 inline namespace v0 {
 
-// One kind of attention, all of its layers and heads. In "decoder" and "cross" a query is the token that is being
-// written: row i is the position whose output chooses token i, and the decoder's keys are the tokens before it, the
-// start token first.
+// One kind of attention with all of its layers and heads. In "decoder" and "cross", row i belongs to the position whose
+// output chooses target token i. The decoder's keys are the tokens before it, the start token first.
 struct AttentionPart {
   std::string name;                  // "encoder", "decoder" or "cross"
-  std::vector<std::string> queries;  // tokens that look
-  std::vector<std::string> keys;     // tokens that are looked at
-  std::vector<Tensor> layers;        // one [heads, queries, keys] float32 per layer, rows sum to 1
+  std::vector<std::string> queries;  // tokens that attend, one a row
+  std::vector<std::string> keys;     // tokens that are attended to, one a column
+  std::vector<Tensor> layers;        // one [heads, queries, keys] float32 per layer; rows sum to 1
 };
 
 struct AttentionRecord {
@@ -30,35 +29,35 @@ struct AttentionRecord {
   std::vector<AttentionPart> parts;
 };
 
-// The attention of translating `text`; where `target` is given, of that translation instead of the model's own.
+// The attention while `text` is translated: into `target` where it is given, else into the model's own translation.
 HEADWAY_API AttentionRecord attend(const Translator& translator, const std::string& text,
                                    const TranslateOptions& options = {}, const std::optional<std::string>& target = {});
 
-// Attention rollout over the layers of a self-attention: the product of (mean over heads + identity) / 2, rows
-// normalised: [queries, keys].
+// Attention rollout over the layers of a self-attention: the product of (mean over heads + identity) / 2 with
+// normalised rows: [queries, keys].
 HEADWAY_API Tensor attention_rollout(const AttentionPart& part);
-// The same through the whole model: how much of each source token reaches each target token by way of the encoder, the
-// cross-attention and the decoder, rows normalised: [target tokens, source tokens].
+// The same through the whole model: how much of each source token reaches each target token through the encoder, the
+// cross-attention and the decoder, with normalised rows: [target tokens, source tokens].
 HEADWAY_API Tensor attention_rollout(const AttentionRecord& record);
 // The mean over heads of one layer, or over all layers and heads where `layer` is -1: [queries, keys].
 HEADWAY_API Tensor attention_mean(const AttentionPart& part, std::int64_t layer = -1);
 
-// One HTML file with everything inside, which needs no network: every head of every layer.
+// A self-contained HTML page with every head of every layer.
 HEADWAY_API std::string attention_html(const AttentionRecord& record);
-// All numbers, for programs.
+// All tokens and weights as JSON.
 HEADWAY_API std::string attention_json(const AttentionRecord& record);
 
 struct AttentionDrawing {
   std::string part = "cross";
-  std::int64_t layer = -1;  // -1: the last
-  std::int64_t head = -1;   // -1: all heads side by side
+  std::int64_t layer = -1;  // from 0; -1: the last
+  std::int64_t head = -1;   // from 0; -1: all heads side by side
 };
 // A picture of one layer's heads.
 HEADWAY_API std::string attention_svg(const AttentionRecord& record, const AttentionDrawing& drawing = {});
 
 struct TerminalDrawing {
   AttentionDrawing what = {};
-  std::string word = {};  // draw this token's row of every head alone; empty: whole maps
+  std::string word = {};  // draws this token's row of every head; empty: draws whole maps
   bool color = true;      // 24-bit colour blocks; false: plain text
   std::int64_t width = 100;
 };

@@ -1,5 +1,5 @@
-// Text to tokens and back: SentencePiece models, and the pair of them that a Marian model directory holds. These live
-// in libheadway_text (CMake: headway::text).
+// Text to tokens and back: SentencePiece models, and the two of them in a Marian model directory. Part of
+// libheadway_text (CMake: headway::text).
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ enum class PieceKind { unigram, bpe };
 struct PieceTrainingOptions {
   PieceKind kind = PieceKind::unigram;
   std::int64_t vocab_size = 8000;
-  double character_coverage = 1.0;         // of the characters in the sentences; the others become bytes
-  bool byte_fallback = true;               // characters that no piece has become their UTF-8 bytes, never <unk>
+  double character_coverage = 1.0;         // share of the sentences' characters that pieces cover
+  bool byte_fallback = true;               // characters without a piece become their UTF-8 bytes instead of <unk>
   std::string normalization = "nmt_nfkc";  // SentencePiece's rule: nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf, identity
 };
 
@@ -28,8 +28,8 @@ struct PieceTrainingOptions {
 class HEADWAY_API SentencePieces {
  public:
   static SentencePieces load(const std::filesystem::path& file);
-  // Learns pieces from sentences (UTF-8) and writes the model to `file`. The same sentences give the same bytes,
-  // whatever the number of threads.
+  // Learns pieces from sentences (UTF-8) and writes the model to `file`. The same sentences give the same bytes for any
+  // number of threads.
   static SentencePieces train(const std::vector<std::string>& sentences, const std::filesystem::path& file,
                               const PieceTrainingOptions& options = {});
 
@@ -38,9 +38,9 @@ class HEADWAY_API SentencePieces {
   std::string piece(std::int64_t id) const;
   // Pieces of a text; invalid UTF-8 becomes U+FFFD.
   std::vector<std::string> encode(std::string_view text) const;
-  // The text of pieces; those that the model does not know stand for themselves.
+  // The text of pieces; a piece that the model does not have is copied as it is.
   std::string decode(const std::vector<std::string>& pieces) const;
-  // The model file's bytes, the normalisation included.
+  // The bytes of the model file.
   const std::string& bytes() const;
 
  private:
@@ -50,11 +50,11 @@ class HEADWAY_API SentencePieces {
   std::shared_ptr<const Model> model_;
 };
 
-// The tokenizer of a Marian model directory: source.spm, target.spm, vocab.json and tokenizer_config.json. An id is a
-// line of vocab.json; a text may begin with a target language's code, ">>deu<<", which is one token.
+// The tokenizer of a Marian model directory: source.spm, target.spm, vocab.json and tokenizer_config.json. vocab.json
+// gives every piece its id. A text may begin with a target language's code, as ">>deu<<", which is one token.
 class HEADWAY_API TranslationTokenizer {
  public:
-  // Joint pieces for both sides; ids are </s>, <unk>, the pieces, the language codes, and <pad> last.
+  // The same pieces for both sides. The ids are, in this order: </s>, <unk>, the pieces, the language codes, <pad>.
   TranslationTokenizer(const SentencePieces& joint, const std::vector<std::string>& language_codes);
 
   static TranslationTokenizer load(const std::filesystem::path& directory);
@@ -65,11 +65,11 @@ class HEADWAY_API TranslationTokenizer {
   std::int64_t eos_id() const;
   std::int64_t unk_id() const;
   std::int64_t pad_id() const;
-  // The codes in the vocabulary, without their brackets: "deu", "eng"; empty for a model of one direction.
+  // The language codes in the vocabulary, as "deu", "eng"; empty for a model of one direction.
   const std::vector<std::string>& languages() const;
   std::string token(std::int64_t id) const;
 
-  // Ids of a source text with </s> at the end; `language` ("deu", or "" for none) puts its code in front.
+  // Ids of a source text with </s> at the end; a `language`, as "deu", puts its code in front.
   std::vector<std::int64_t> encode_source(std::string_view text, std::string_view language = {}) const;
   // Ids of a target text with </s> at the end.
   std::vector<std::int64_t> encode_target(std::string_view text) const;

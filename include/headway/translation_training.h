@@ -9,7 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "headway/dtype.h"
 #include "headway/export.h"
+#include "headway/ops.h"
 #include "headway/text_pairs.h"
 #include "headway/tokenizer.h"
 #include "headway/training.h"
@@ -19,72 +21,84 @@
 namespace headway {
 inline namespace v0 {
 
-// One training run. A JSON file has the same fields by the same names; all have defaults, unknown ones are refused.
+// How the learning rate changes after the warm-up, in which it rises in a line to its peak.
+enum class LearningRateSchedule {
+  cosine,        // falls to 1% of the peak in half a cosine
+  inverse_sqrt,  // falls with the square root of the step: the schedule of "Attention Is All You Need"
+  linear,        // falls to 1% of the peak in a line
+  constant,
+};
+
+// The settings of one training run. A JSON file has the same fields under the same names, and enumerations by the names
+// of their values ("cosine", "float32"). Every field has a default; an unknown field is an Error.
 struct TranslationTrainingConfig {
   // data
-  std::filesystem::path data = {};         // tab-separated, plain or zipped
-  std::filesystem::path data_target = {};  // set: `data` holds the sources line by line, this the targets
+  std::filesystem::path data = {};         // sentence pairs: source, tab, target a line; plain or inside a .zip
+  std::filesystem::path data_target = {};  // where set, `data` holds the sources line by line and this file the targets
   std::string source_language = "eng";
   std::string target_language = "deu";
   bool both_directions = true;
-  std::int64_t max_characters = 400;
-  double max_ratio = 4.0;
-  std::int64_t max_pairs = 0;    // use the first so many alone; 0: all
-  std::string data_source = {};  // where the pairs are from and their licence, for the model card
+  std::int64_t max_characters = 400;  // pairs with a longer side are left out
+  double max_ratio = 4.0;             // pairs whose sides differ more in length are left out
+  std::int64_t max_pairs = 0;         // train on the first so many pairs; 0: on all
+  std::string data_source = {};       // origin and licence of the pairs, for the model card
 
   // tokenizer
   std::int64_t vocab_size = 8000;
-  std::string pieces = "unigram";  // or "bpe"
+  PieceKind pieces = PieceKind::unigram;
 
   // model
-  std::int64_t d_model = 256;
+  std::int64_t width = 256;  // of the model: a multiple of `heads`, and even
   std::int64_t heads = 8;
   std::int64_t encoder_layers = 4;
   std::int64_t decoder_layers = 4;
-  std::int64_t feed_forward = 1024;
-  std::string activation = "relu";
-  double dropout = 0.15;            // on embeddings and on what each sublayer gives
-  double attention_dropout = 0.0;   // on attention weights
-  double activation_dropout = 0.0;  // inside the feed-forward networks
+  std::int64_t feed_forward = 1024;          // inner width of the feed-forward networks
+  Activation activation = Activation::relu;  // relu, gelu or silu
+  double dropout = 0.15;                     // on embeddings and on what each sublayer gives
+  double attention_dropout = 0.0;            // on attention weights
+  double activation_dropout = 0.0;           // inside the feed-forward networks
 
   // optimization
   std::int64_t epochs = 27;
-  std::int64_t max_steps = 0;         // stop there; 0: epochs decide
-  std::int64_t batch_tokens = 12000;  // padded tokens of source plus target in a batch
-  std::int64_t accumulate = 1;
-  double learning_rate = 1e-3;
+  std::int64_t max_steps = 0;         // ends the run after so many steps; 0: `epochs` decide
+  std::int64_t batch_tokens = 12000;  // tokens of source plus target in a batch, padding included
+  std::int64_t accumulate = 1;        // batches whose gradients make one step
+  double learning_rate = 1e-3;        // the peak, reached after the warm-up
   std::int64_t warmup_steps = 1500;
-  std::string schedule = "cosine";  // or "inverse_sqrt", "linear", "constant"
+  LearningRateSchedule schedule = LearningRateSchedule::cosine;
   double weight_decay = 0.01;
   double label_smoothing = 0.1;
   double clip_norm = 1.0;
-  double average_last = 0.15;  // weights are averaged over this last part of the steps
+  double average_last = 0.15;  // the saved weights are the mean over this last part of the steps; 0: no mean
   std::uint64_t seed = 1;
-  // "bfloat16": mixed precision. The model and its gradients are bfloat16, the weights that the optimizer changes, and
-  // from which means, validations and what is saved come, float32.
-  std::string precision = "float32";
+  // float32, or bfloat16 for mixed precision: the model and its gradients are bfloat16; the weights that the optimizer
+  // updates, and that averages, validations and saved files are made from, stay float32.
+  DType precision = DType::float32;
 
   // run
-  std::string device = "cpu";              // where the model is trained; "cuda" or "cuda:1": on a GPU
+  // "cpu", "cuda" or "cuda:1". A name and not a Device, because a config may be written where that GPU is missing.
+  std::string device = "cpu";
   std::filesystem::path output = "model";  // the model directory; checkpoints, log and plot go into output/training
   std::int64_t checkpoint_every = 500;     // steps
   std::int64_t keep_checkpoints = 3;
-  std::int64_t validate_every = 1000;     // steps; also at the end
+  std::int64_t validate_every = 1000;     // steps; the last step is always validated
   std::int64_t validate_sentences = 500;  // of each direction; 0: all
-  // Validations without a better BLEU before stopping early; the best weights are then what is saved. 0: never, and the
-  // last weights are saved.
+  // Ends the run after so many validations in a row without a better BLEU, and saves the best weights instead of the
+  // last ones. 0: never.
   std::int64_t patience = 0;
-  std::string weights = "float32";  // of model.safetensors: float32, float16 or bfloat16
+  DType weights = DType::float32;  // element type in model.safetensors: float32, float16 or bfloat16
 
-  // Reads a JSON file; an Error names the file, the field, what came and what was expected.
+  // Reads a JSON file; an Error names the file, the field, its value and what was expected. "d_model", the name of
+  // `width` before version 0.2, is still read.
   HEADWAY_API static TranslationTrainingConfig load(const std::filesystem::path& file);
   // Sets a field by its name from text, as in ("epochs", "3").
   HEADWAY_API void set(std::string_view field, std::string_view value);
   HEADWAY_API std::string to_json() const;
-  // Throws where a value cannot be.
+  // Throws an Error where a value is out of its range, or two values exclude each other.
   HEADWAY_API void check() const;
 };
-// Every field's name, its default as text and one line that explains it.
+
+// A field of TranslationTrainingConfig: its name, its default as text and one line that explains it.
 struct ConfigField {
   std::string name;
   std::string default_value;
@@ -93,14 +107,14 @@ struct ConfigField {
 HEADWAY_API std::vector<ConfigField> translation_training_fields();
 
 struct TranslationRunOptions {
-  bool resume = false;  // go on from output/training; else it must hold no checkpoint
-  std::ostream* progress = nullptr;
-  std::function<bool()> should_stop = {};  // true after a signal: a checkpoint is written and the run ends
+  bool resume = false;                     // continue from output/training; false: it must hold no checkpoint
+  std::ostream* progress = nullptr;        // where progress is written; nullptr: nowhere
+  std::function<bool()> should_stop = {};  // asked after every step; true writes a checkpoint and ends the run
 };
 
 struct ValidationReport {
   std::int64_t step = 0;
-  double loss = 0.0;               // mean cross entropy per target token, without smoothing
+  double loss = 0.0;               // mean cross entropy per target token, without label smoothing
   double bleu = 0.0;               // mean of the directions
   std::vector<double> directions;  // BLEU of each: source to target, then back
 };
@@ -108,8 +122,9 @@ struct ValidationReport {
 struct TranslationTrainingReport {
   TrainingReport training;
   std::vector<ValidationReport> validations;
-  bool finished = false;  // false where it was stopped: no model was written
+  bool finished = false;  // false where should_stop ended the run, which then wrote no model
 };
+// Trains a model on the pairs of config.data and writes a model directory that Translator opens.
 HEADWAY_API TranslationTrainingReport train_translation(const TranslationTrainingConfig& config,
                                                         const TranslationRunOptions& options = {});
 

@@ -16,40 +16,55 @@
 namespace headway {
 inline namespace v0 {
 
+// How translations are searched for.
 struct SearchOptions {
-  std::int64_t beam = 1;        // 1: greedy
-  std::int64_t num_best = 1;    // hypotheses to give back, at most `beam`
-  double length_penalty = 1.0;  // a hypothesis's score is its log-probability / length ^ length_penalty
-  // The most tokens of a translation; 0: as many as the model has positions for, at most 2 * source + 50.
-  std::int64_t max_length = 0;
-  std::int64_t batch_size = 32;  // sentences at once; they are sorted by length, and given back in their order
-  // Called with every new token's id and, by Translator, the text so far; for one sentence in greedy search.
+  std::int64_t beam = 1;         // hypotheses that are kept at every step; 1 is greedy search
+  std::int64_t num_best = 1;     // hypotheses to return, at most `beam`
+  double length_penalty = 1.0;   // a hypothesis's score is its log-probability / length ^ length_penalty
+  std::int64_t max_length = 0;   // most tokens of a translation; 0: 2 * source + 50, within the model's positions
+  std::int64_t batch_size = 32;  // sentences decoded together; they are sorted by length and returned in input order
+  // Called after every new token with its id and, by Translator, the text so far. Needs greedy search and one source.
   std::function<void(std::int64_t token, const std::string& text)> on_token = nullptr;
 };
 
 struct Hypothesis {
-  std::vector<std::int64_t> tokens;  // without the start token, </s> included where it came
-  double score = 0.0;                // normalised log-probability
-  bool complete = false;             // </s> came before max_length
+  std::vector<std::int64_t> tokens;  // without the start token; ends with </s> where it is complete
+  double score = 0.0;                // log-probability / length ^ length_penalty
+  bool complete = false;             // </s> came within max_length
 };
 
-// Hypotheses for each source (ids with </s>), the best first. They are searched for where the model is.
+// Hypotheses for each source (ids with </s>), the best first, computed on the model's device.
 HEADWAY_API std::vector<std::vector<Hypothesis>> search(const TranslationModel& model,
                                                         const std::vector<std::vector<std::int64_t>>& sources,
                                                         const SearchOptions& options = {});
 
 struct TranslateOptions {
   SearchOptions search = {};
-  std::string to = {};  // the target language: a code of the model or its two-letter form ("de"); empty: the model's
-                        // only one, or for two the one that the text does not seem to be in
+  std::string to = {};  // the target language, as "de", "deu" or "German"; empty: see Translator::translate()
+};
+
+// What a caller may want to know about how a text was translated.
+struct TranslationNotes {
+  bool empty = false;                   // the text has no characters
+  bool blank = false;                   // the text is white space alone
+  bool invalid_utf8 = false;            // bytes that are not UTF-8 were replaced by U+FFFD
+  std::int64_t segments = 0;            // how many segments the text was cut into; 0: its lines are whole
+  std::int64_t unknown_characters = 0;  // characters that the vocabulary spells in bytes or lacks
+  bool cut_off = false;                 // the translation reached max_length before its end
+
+  bool operator==(const TranslationNotes&) const = default;
+  // True where there is nothing to note.
+  bool none() const { return *this == TranslationNotes{}; }
+  // The notes in English, separated by semicolons; "" where there are none.
+  HEADWAY_API std::string describe() const;
 };
 
 struct Translation {
   std::string text;               // of the best hypothesis
-  std::vector<std::string> best;  // texts of all hypotheses asked for
+  std::vector<std::string> best;  // the texts of num_best hypotheses
   std::vector<double> scores;     // of `best`
-  std::string to;                 // the language's code
-  std::string note;               // what was remarkable: the text was cut, was not UTF-8, ...; empty: nothing
+  std::string to;                 // the target language's code; "" for a model of one direction
+  TranslationNotes notes;
 };
 
 namespace internal {
@@ -57,22 +72,31 @@ class StepDecoder;
 }
 
 // A model directory, ready to translate on the CPU or a GPU. Members may be called from several threads at once; a
-// model that is not from a directory must be in evaluation for that.
+// model that was passed to the constructor must be in evaluation mode for that.
 class HEADWAY_API Translator {
  public:
-  // On a GPU it may compute with numbers of 16 bits, which is faster; on the CPU it computes in float32.
+  // On a GPU the dtype may be float16 or bfloat16, which is faster; the CPU computes in float32.
   explicit Translator(const std::filesystem::path& directory, Device device = Device::cpu(),
                       DType dtype = DType::float32);
   Translator(TranslationModel model, TranslationTokenizer tokenizer);
 
-  // Translates each text, in order. An empty or blank text gives an empty translation. Lines of a text are translated
-  // by themselves, and so are the sentences of a long one; a sentence with more tokens than the model has positions is
-  // cut between words. A text may begin with its target language's code, ">>deu<<"; where neither that nor `to` says
-  // it and the model has two languages, the text's own is the one of whose most common words it has more, and where
-  // that does not tell, the other one is the one into which the model translates with the better score.
+  // Translates each text and returns the translations in the order of the texts.
+  //
+  // A text is cut into segments that are translated by themselves: its lines, the sentences of a long line, and
+  // parts between words of a sentence with more tokens than the model has positions. An empty or blank text has an
+  // empty translation.
+  //
+  // The target language of a text is the first of these that applies:
+  //   1. the code that the text begins with, as in ">>deu<< Good morning!";
+  //   2. `options.to`;
+  //   3. the model's only target language;
+  //   4. of a model with two languages, the one that the text is not in. The text is taken to be in the language
+  //      of which it has more common words; where it has as many of both, its beginning is translated into both,
+  //      and the translation with the better score decides.
+  // A model with three or more languages needs 1 or 2; without them an Error lists the languages.
   std::vector<Translation> translate(const std::vector<std::string>& texts, const TranslateOptions& options = {}) const;
 
-  // The code for a target language given as "de", "deu" or "German"; throws naming those there are.
+  // The model's code of a target language given as "de", "deu" or "German"; an Error lists the codes that exist.
   std::string language_code(std::string_view name) const;
 
   const TranslationModel& model() const { return model_; }

@@ -40,7 +40,7 @@ nb::dict to_dict(const TrainingReport& report) {
   result["skipped_steps"] = report.skipped_steps;
   result["loss"] = report.loss;
   result["stopped"] = report.stopped;
-  result["passed_over"] = report.passed_over;
+  result["unreadable"] = report.unreadable;
   return result;
 }
 

@@ -59,16 +59,15 @@ const AttentionPart& part_named(const char* function, const AttentionRecord& rec
   fail(function, ": part is \"", name, "\", expected one of ", known);
 }
 
-std::int64_t layer_index(const char* function, const AttentionPart& part, std::int64_t layer) {
-  const auto count = static_cast<std::int64_t>(part.layers.size());
-  check(layer >= -1 && layer < count, function, ": layer is ", layer, ", expected 0 to ", count - 1,
-        ", or -1 for the last");
-  return layer == -1 ? count - 1 : layer;
-}
-
-void check_head(const char* function, const AttentionPart& part, std::int64_t head) {
-  check(head >= -1 && head < head_count(part), function, ": head is ", head, ", expected 0 to ", head_count(part) - 1,
-        ", or -1 for all");
+DrawnLayer drawn_layer(const char* function, const AttentionRecord& record, const AttentionDrawing& drawing) {
+  check_record(function, record);
+  const AttentionPart& part = part_named(function, record, drawing.part);
+  const auto layers = static_cast<std::int64_t>(part.layers.size());
+  check(drawing.layer >= -1 && drawing.layer < layers, function, ": layer is ", drawing.layer, ", expected 0 to ",
+        layers - 1, ", or -1 for the last");
+  check(drawing.head >= -1 && drawing.head < head_count(part), function, ": head is ", drawing.head, ", expected 0 to ",
+        head_count(part) - 1, ", or -1 for all");
+  return {part, drawing.layer == -1 ? layers - 1 : drawing.layer};
 }
 
 }  // namespace headway::inline v0::internal

@@ -13,12 +13,16 @@ void check_part(const char* function, const AttentionPart& part);
 // Throws unless there is a part, names differ, and every part passes check_part.
 void check_record(const char* function, const AttentionRecord& record);
 
-// The part of that name; throws naming those there are.
+// The part of that name; throws an Error that lists the parts there are.
 const AttentionPart& part_named(const char* function, const AttentionRecord& record, const std::string& name);
-// The index of a layer, -1 being the last; throws when the part has no such layer.
-std::int64_t layer_index(const char* function, const AttentionPart& part, std::int64_t layer);
-// Throws unless `head` is -1 or a head of the part.
-void check_head(const char* function, const AttentionPart& part, std::int64_t head);
+
+// What a drawing shows of a record.
+struct DrawnLayer {
+  const AttentionPart& part;
+  std::int64_t layer;  // 0 .. layers - 1
+};
+// The layer that a drawing chooses; throws unless the record is sound and has that part, that layer and that head.
+DrawnLayer drawn_layer(const char* function, const AttentionRecord& record, const AttentionDrawing& drawing);
 
 inline std::int64_t query_count(const AttentionPart& part) { return static_cast<std::int64_t>(part.queries.size()); }
 inline std::int64_t key_count(const AttentionPart& part) { return static_cast<std::int64_t>(part.keys.size()); }

@@ -136,12 +136,7 @@ std::string opening(double width, double height, const std::string& title) {
 
 std::string attention_svg(const AttentionRecord& record, const AttentionDrawing& drawing) {
   using namespace internal;
-  constexpr const char* kName = "attention_svg";
-  check_record(kName, record);
-  const AttentionPart& part = part_named(kName, record, drawing.part);
-  const std::int64_t layer = layer_index(kName, part, drawing.layer);
-  check_head(kName, part, drawing.head);
-
+  const auto [part, layer] = drawn_layer("attention_svg", record, drawing);
   const bool alone = drawing.head >= 0;
   const std::int64_t first = alone ? drawing.head : 0, count = alone ? 1 : head_count(part);
   const auto longer = static_cast<double>(std::max<std::int64_t>({1, query_count(part), key_count(part)}));

@@ -136,11 +136,8 @@ std::string attention_text(const AttentionRecord& record, const TerminalDrawing&
   using namespace internal;
   constexpr const char* kName = "attention_text";
   constexpr std::int64_t kNarrowest = 20;
-  check_record(kName, record);
   check(drawing.width >= kNarrowest, kName, ": width is ", drawing.width, ", expected at least ", kNarrowest);
-  const AttentionPart& part = part_named(kName, record, drawing.what.part);
-  const std::int64_t layer = layer_index(kName, part, drawing.what.layer);
-  check_head(kName, part, drawing.what.head);
+  const auto [part, layer] = drawn_layer(kName, record, drawing.what);
   if (part.queries.empty() || part.keys.empty()) return part.name + ": no tokens\n";
   return drawing.word.empty() ? draw_maps(part, layer, drawing) : draw_word(record, part, layer, drawing);
 }

@@ -20,7 +20,7 @@ std::string text_of(const char* format, double value) {
 std::string coordinate(double value) { return text_of("%.1f", value); }
 std::string label(double value) { return text_of("%.6g", value); }
 
-// An axis from data to pixels.
+// Maps values to pixels.
 struct Axis {
   double low = 0.0;
   double high = 1.0;
@@ -54,7 +54,7 @@ std::vector<double> ticks_of(const Axis& axis) {
   return ticks;
 }
 
-// The y axis that holds all values of the lines.
+// The y axis that spans all values of the lines.
 Axis fitted(const Chart& chart) {
   double low = std::numeric_limits<double>::infinity(), high = -low;
   Axis axis{.low = 0.0, .high = 1.0, .pixel_low = kHeight - kBottom, .pixel_high = kTop};

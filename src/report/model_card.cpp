@@ -1,4 +1,4 @@
-// The model card.
+// Writes the model card.
 #include "report/model_card.h"
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "translation/config_fields.h"
+#include "translation/training_data.h"
 
 namespace headway::inline v0::internal {
 namespace {
@@ -57,7 +58,7 @@ std::string quality(const TranslationTrainingConfig& config, const CardFacts& fa
 }
 
 std::string precision_text(const TranslationTrainingConfig& config) {
-  return config.precision == "float32" ? config.precision : config.precision + " with float32 master weights";
+  return config_text(config, "precision") + (config.precision == DType::float32 ? "" : " with float32 master weights");
 }
 
 std::string training_text(const TranslationTrainingConfig& config, const CardFacts& facts) {
@@ -70,11 +71,11 @@ std::string training_text(const TranslationTrainingConfig& config, const CardFac
           std::to_string(config.batch_tokens * config.accumulate) +
           " padded tokens; AdamW (0.9, 0.98, 1e-9), weight decay " + config_text(config, "weight_decay") +
           ", learning rate " + config_text(config, "learning_rate") + " after " + std::to_string(config.warmup_steps) +
-          " steps of warm-up, then " + config.schedule + "; label smoothing " + config_text(config, "label_smoothing") +
-          ", dropout " + config_text(config, "dropout") + " (attention " + config_text(config, "attention_dropout") +
-          ", activation " + config_text(config, "activation_dropout") + "), clipping at " +
-          config_text(config, "clip_norm") + ", seed " + std::to_string(config.seed) + "; on " + facts.device + " in " +
-          precision_text(config) + ".";
+          " steps of warm-up, then " + config_text(config, "schedule") + "; label smoothing " +
+          config_text(config, "label_smoothing") + ", dropout " + config_text(config, "dropout") + " (attention " +
+          config_text(config, "attention_dropout") + ", activation " + config_text(config, "activation_dropout") +
+          "), clipping at " + config_text(config, "clip_norm") + ", seed " + std::to_string(config.seed) + "; on " +
+          facts.device + " in " + precision_text(config) + ".";
   if (facts.saved_step < facts.last_step) {
     text += " The weights are those of step " + std::to_string(facts.saved_step) + ", the best in validation.";
   } else if (facts.averaged > 0) {
@@ -93,10 +94,10 @@ std::string model_card(const TranslationTrainingConfig& config, const CardFacts&
                      "\npipeline_tag: translation\ntags:\n- marian\n- headway\n---\n\n# " + from + arrow + to + "\n\n";
   text += "A Transformer of " + fixed(static_cast<double>(facts.parameters) / 1e6, 1) +
           " million parameters: " + std::to_string(config.encoder_layers) + " encoder and " +
-          std::to_string(config.decoder_layers) + " decoder layers of width " + std::to_string(config.d_model) +
+          std::to_string(config.decoder_layers) + " decoder layers of width " + std::to_string(config.width) +
           " with " + std::to_string(config.heads) + " heads, feed-forward networks of " +
-          std::to_string(config.feed_forward) + ", " + std::to_string(config.vocab_size) + " joint " + config.pieces +
-          " pieces. The directory has the layout of Hugging Face's Marian models.\n";
+          std::to_string(config.feed_forward) + ", " + std::to_string(config.vocab_size) + " joint " +
+          config_text(config, "pieces") + " pieces. The directory has the layout of Hugging Face's Marian models.\n";
   if (config.both_directions) {
     text += "\nThe source begins with the language to translate to: `>>" + config.target_language + "<<` or `>>" +
             config.source_language + "<<`.\n";

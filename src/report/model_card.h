@@ -1,20 +1,21 @@
 // The README.md of a model directory.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "headway/translation_training.h"
-#include "translation/run_state.h"
-#include "translation/training_data.h"
 
 namespace headway::inline v0::internal {
 
+// What a model card says about a run beyond its config.
 struct CardFacts {
   std::int64_t parameters = 0;
   std::int64_t training_pairs = 0;
   std::int64_t last_step = 0;
-  std::int64_t saved_step = 0;  // whose weights are in the directory; before the last one where an earlier was better
-  std::int64_t averaged = 0;    // steps whose weights were averaged; 0: none
+  std::int64_t saved_step = 0;  // whose weights are saved: the last step, or an earlier one that was better
+  std::int64_t averaged = 0;    // how many steps the saved weights are the mean of; 0: they are no mean
   std::string device = "the CPU";
 };
 // Markdown: what the model is, what it was trained on, how, how good it is and how to use it.

@@ -10,7 +10,7 @@
 namespace headway::inline v0::internal {
 namespace {
 
-constexpr std::size_t kMostPoints = 400;  // a line of more is no clearer
+constexpr std::size_t kMostPoints = 400;  // of a line; more cannot be told apart
 
 constexpr std::string_view kStyle = R"(
 :root { color-scheme: light dark; --page: #fbfbf9; --ink: #22262b; --faint: #6b7178; --rule: #e2e3de;
@@ -84,7 +84,7 @@ Chart bleu_chart(const std::vector<ValidationReport>& validations, const std::ve
   return chart;
 }
 
-// The layers of a stack have shades of one colour; what is left takes turns.
+// The layers of a stack have shades of one colour; other parameters share four colours.
 struct LayerStyles {
   std::vector<std::string> names;  // one per layer of the history
   std::string css;

@@ -1,4 +1,4 @@
-// The page that shows how a run goes.
+// The page of charts of a run.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace headway::inline v0::internal {
 
-// One HTML page without anything from elsewhere: loss, BLEU, gradient norms by layer, learning rate over the steps.
+// A self-contained HTML page: loss, BLEU, gradient norms by layer and learning rate over the steps.
 std::string plot_html(const History& history, const std::vector<ValidationReport>& validations,
                       const std::vector<Direction>& directions);
 

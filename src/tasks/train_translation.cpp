@@ -14,7 +14,6 @@
 #include "headway/autograd.h"
 #include "headway/ops.h"
 #include "headway/optimizer.h"
-#include "headway/random.h"
 #include "headway/translation_training.h"
 #include "report/history.h"
 #include "report/model_card.h"
@@ -24,6 +23,7 @@
 #include "translation/run_state.h"
 #include "translation/trained_weights.h"
 #include "translation/training_data.h"
+#include "translation/training_setup.h"
 #include "translation/validation.h"
 
 namespace headway::inline v0 {
@@ -34,73 +34,6 @@ namespace fs = std::filesystem;
 using Config = TranslationTrainingConfig;
 
 constexpr const char* kWho = "train_translation";
-constexpr std::int64_t kPositions = 512;  // of the model: the most tokens on a side
-constexpr double kFinalRateShare = 0.01;  // of the peak, where a decaying schedule ends
-
-TranslationModelOptions model_options(const Config& config, const TranslationTokenizer& tokenizer) {
-  TranslationModelOptions options;
-  options.vocab_size = tokenizer.size();
-  options.d_model = config.d_model;
-  options.encoder_layers = config.encoder_layers;
-  options.decoder_layers = config.decoder_layers;
-  options.encoder_attention_heads = options.decoder_attention_heads = config.heads;
-  options.encoder_ffn_dim = options.decoder_ffn_dim = config.feed_forward;
-  options.dropout = config.dropout;
-  options.attention_dropout = config.attention_dropout;
-  options.activation_dropout = config.activation_dropout;
-  options.activation = config.activation == "gelu"   ? Activation::gelu
-                       : config.activation == "silu" ? Activation::silu
-                                                     : Activation::relu;
-  options.max_position_embeddings = kPositions;
-  options.eos_token_id = tokenizer.eos_id();
-  options.pad_token_id = tokenizer.pad_id();
-  options.decoder_start_token_id = tokenizer.pad_id();
-  return options;
-}
-
-// A float32 model on the CPU. Initial weights follow from the seed alone, for every device and precision; the process's
-// stream of seeds stays as it was.
-TranslationModel make_model(const Config& config, const TranslationTokenizer& tokenizer) {
-  const RandomState before = random_state();
-  set_random_seed(config.seed);
-  TranslationModel model(model_options(config, tokenizer));
-  set_random_state(before);
-  return model;
-}
-
-// The paper's betas and epsilon. Weight decay is for matrices: biases and norms have one dimension.
-std::unique_ptr<AdamW> make_optimizer(const Config& config, const TranslationModel& model) {
-  ParameterGroup matrices{.parameters = {}, .weight_decay = config.weight_decay};
-  ParameterGroup vectors{.parameters = {}, .weight_decay = 0.0};
-  for (const NamedTensor& parameter : model.named_parameters()) {
-    (parameter.tensor.rank() > 1 ? matrices : vectors).parameters.push_back(parameter);
-  }
-  AdamOptions options;
-  options.learning_rate = config.learning_rate;
-  options.beta2 = 0.98;
-  options.epsilon = 1e-9;
-  return std::make_unique<AdamW>(std::vector<ParameterGroup>{matrices, vectors}, options);
-}
-
-Schedule make_schedule(const Config& config, std::int64_t steps) {
-  if (config.schedule == "inverse_sqrt") {
-    const std::int64_t warmup = std::max<std::int64_t>(config.warmup_steps, 1);
-    // The paper's schedule peaks at factor * (d_model * warmup)^-0.5.
-    const double factor = config.learning_rate * std::sqrt(static_cast<double>(config.d_model * warmup));
-    return warmup_schedule(config.d_model, warmup, factor);
-  }
-  // A run shorter than its warm-up ends within it.
-  DecayOptions options{.peak = config.learning_rate,
-                       .warmup_steps = config.warmup_steps,
-                       .steps = std::max(steps, config.warmup_steps),
-                       .final_rate = kFinalRateShare * config.learning_rate};
-  if (config.schedule == "constant") options.final_rate = options.peak;
-  return config.schedule == "cosine" ? cosine_schedule(options) : linear_schedule(options);
-}
-
-DType weights_dtype(const Config& config) {
-  return config.weights == "float16" ? DType::float16 : config.weights == "bfloat16" ? DType::bfloat16 : DType::float32;
-}
 
 // Where the run computes, for the model card.
 std::string device_text(const Config& config) {
@@ -122,14 +55,16 @@ class TranslationRun {
 
  private:
   void resume();
-  void prepare();
+  std::int64_t prepare_data();
+  void prepare_weights();
   void note(const std::string& text) const;
   TrainingOptions training_options();
   BatchLoss loss_of(const BatchPosition& position);
   void after_step(const StepReport& report);
   void validate(std::int64_t step);
-  void judge(const ValidationReport& report);
-  void write_course() const;
+  void report_validation(const ValidationReport& report) const;
+  void update_best(const ValidationReport& report);
+  void write_history() const;
   void write_model(const TrainingReport& report);
   bool averaging() const { return state_.averaged > 0; }
   StateDict weights_now() const;
@@ -140,7 +75,7 @@ class TranslationRun {
   OutputLock lock_;
   RunState state_;
   std::int64_t resumed_step_ = 0;
-  bool in_steps_ = false;  // train() is writing its progress
+  bool in_steps_ = false;  // train() is running and writes its progress
   History history_;
   std::vector<Direction> directions_;
   std::int64_t training_pairs_ = 0;
@@ -162,10 +97,18 @@ TranslationRun::TranslationRun(const Config& config, const TranslationRunOptions
       lock_(config.output),
       directions_(directions_of(config)) {
   resume();
-  prepare();
+  const std::int64_t too_long = prepare_data();
+  prepare_weights();
+  char text[200];
+  std::snprintf(text, sizeof(text),
+                "%lld examples, %lld too long; %lld batches an epoch, %.1f%% of them padding; %.1f M parameters",
+                static_cast<long long>(examples_.size()), static_cast<long long>(too_long),
+                static_cast<long long>(plan_->batches_per_epoch()), 100.0 * plan_->padding_share(),
+                static_cast<double>(weights_->model().parameter_count()) / 1e6);
+  note(text);
 }
 
-// Takes over what an earlier run left, before anything of it is touched.
+// Takes over the state of an earlier run, before any of its files is changed.
 void TranslationRun::resume() {
   const std::optional<Checkpoint> checkpoint = load_checkpoint(directory_);
   if (!checkpoint) return;
@@ -177,7 +120,9 @@ void TranslationRun::resume() {
   history_ = History::load(directory_ / "training.jsonl", resumed_step_);
 }
 
-void TranslationRun::prepare() {
+// Reads the pairs and makes tokenizer, validator, examples and batches of them. Returns how many examples were left out
+// because they have more tokens than the model has positions.
+std::int64_t TranslationRun::prepare_data() {
   TrainingData data = read_training_data(config_);
   check(resumed_step_ == 0 || data.digest == state_.data_digest, kWho, ": data ", config_.data.string(),
         " has changed since the checkpoint of step ", resumed_step_, " was made; resuming wants the same pairs");
@@ -203,25 +148,23 @@ void TranslationRun::prepare() {
   const std::int64_t batches = config_.epochs * plan_->batches_per_epoch();
   steps_ = (batches + config_.accumulate - 1) / config_.accumulate;
   if (config_.max_steps > 0) steps_ = std::min(steps_, config_.max_steps);
+  return encoded.left_out;
+}
+
+// Makes the model and its optimizer.
+void TranslationRun::prepare_weights() {
   const TranslationModel model = make_model(config_, *tokenizer_);
   const StateDict initial = model.state_dict();
   model.to(Device::parse(config_.device));
-  if (config_.precision == "bfloat16") model.to(DType::bfloat16);
+  model.to(config_.precision);
   weights_.emplace(model, TrainedWeights::Parts{.mean = config_.average_last > 0.0, .best = config_.patience > 0});
   optimizer_ = make_optimizer(config_, weights_->model());
-  // Masters begin with the digits that bfloat16 lacks: without them, weights of one size would all reach the next
-  // 16-bit number in the same step, and the loss would jump.
+  // The master weights begin with the digits that bfloat16 lacks: without them, weights of one size would all reach the
+  // next 16-bit number in the same step, and the loss would jump.
   optimizer_->load_master_weights(initial);
-  char text[200];
-  std::snprintf(text, sizeof(text),
-                "%lld examples, %lld too long; %lld batches an epoch, %.1f%% of them padding; %.1f M parameters",
-                static_cast<long long>(examples_.size()), static_cast<long long>(encoded.left_out),
-                static_cast<long long>(plan_->batches_per_epoch()), 100.0 * plan_->padding_share(),
-                static_cast<double>(weights_->model().parameter_count()) / 1e6);
-  note(text);
 }
 
-// A line of its own among those of the progress.
+// Writes a line between those of the progress.
 void TranslationRun::note(const std::string& text) const {
   if (options_.progress == nullptr) return;
   // On a terminal the progress may have left the cursor at the end of its line.
@@ -230,11 +173,11 @@ void TranslationRun::note(const std::string& text) const {
 }
 
 TranslationTrainingReport TranslationRun::run() {
-  // A run that has stopped early only writes its model again.
+  // A resumed run that had stopped early takes no more steps and writes its model again.
   if (state_.stopped_early) steps_ = resumed_step_;
   const TrainingOptions options = training_options();
   TranslationTrainingReport report;
-  if (options_.should_stop && options_.should_stop()) {  // while the data was read
+  if (options_.should_stop && options_.should_stop()) {  // asked to stop while the data was read
     report.training.stopped = true;
     report.training.last_step = resumed_step_;
     report.validations = state_.validations;
@@ -246,7 +189,7 @@ TranslationTrainingReport TranslationRun::run() {
       [this](const BatchPosition& position) { return loss_of(position); }, options);
   report.validations = state_.validations;
   report.finished = report.training.last_step >= steps_ || state_.stopped_early;
-  write_course();
+  write_history();
   if (report.finished) write_model(report.training);
   return report;
 }
@@ -290,7 +233,8 @@ void TranslationRun::after_step(const StepReport& report) {
   if (report.step % config_.validate_every == 0 || report.step == steps_) validate(report.step);
 }
 
-// What would be saved if the run ended here: the mean, once there is one. Float32 in every precision.
+// What would be saved if the run ended here: the running mean, or the master weights before it begins. Float32 in every
+// precision.
 StateDict TranslationRun::weights_now() const {
   return averaging() ? weights_->mean().state_dict() : optimizer_->master_weights();
 }
@@ -299,13 +243,13 @@ void TranslationRun::validate(std::int64_t step) {
   if (!validator_->empty()) {
     const TranslationModel& model = weights_twin_.of(weights_->model(), weights_now());
     state_.validations.push_back(validator_->run(model, step));
-    judge(state_.validations.back());
+    report_validation(state_.validations.back());
+    update_best(state_.validations.back());
   }
-  write_course();
+  write_history();
 }
 
-// Early stopping: the best state is kept, and too many worse ones end the run.
-void TranslationRun::judge(const ValidationReport& report) {
+void TranslationRun::report_validation(const ValidationReport& report) const {
   std::string text = "step " + std::to_string(report.step);
   char numbers[96];
   std::snprintf(numbers, sizeof(numbers), ": validation loss %.4f, BLEU %.2f", report.loss, report.bleu);
@@ -315,6 +259,10 @@ void TranslationRun::judge(const ValidationReport& report) {
     text += (i == 0 ? " (" : ", ") + directions_[i].from + " to " + directions_[i].to + numbers;
   }
   note(text + ")");
+}
+
+// Early stopping: keeps the best weights, and ends the run after `patience` validations without better ones.
+void TranslationRun::update_best(const ValidationReport& report) {
   if (state_.best_step == 0 || report.bleu > state_.best_bleu) {
     state_.best_step = report.step;
     state_.best_bleu = report.bleu;
@@ -326,7 +274,8 @@ void TranslationRun::judge(const ValidationReport& report) {
   }
 }
 
-void TranslationRun::write_course() const {
+// Writes what the run did so far: the validations and the plot.
+void TranslationRun::write_history() const {
   std::string lines;
   for (const ValidationReport& report : state_.validations) lines += validation_line(report) + "\n";
   replace_file(directory_ / "validation.jsonl", lines, kWho);
@@ -343,7 +292,7 @@ void TranslationRun::write_model(const TrainingReport& report) {
   const TranslationModel& model =
       weights_twin_.of(weights_->model(), best ? weights_->best().state_dict() : weights_now());
   tokenizer_->save(config_.output);
-  cpu_twin_.of(model).save(config_.output, weights_dtype(config_));
+  cpu_twin_.of(model).save(config_.output, config_.weights);
   replace_file(config_.output / "training_config.json", config_.to_json(), kWho);
   replace_file(config_.output / "README.md", model_card(config_, facts, state_.validations), kWho);
 }

@@ -1,4 +1,4 @@
-// Translator: texts to sentences, sentences to ids, search, and back.
+// Translator: texts to segments, segments to ids, search, and back.
 #include "headway/translator.h"
 
 #include <algorithm>
@@ -16,9 +16,9 @@ using internal::check;
 
 namespace {
 
-// A text with more tokens is translated sentence by sentence: models learn from sentences.
+// A line with more tokens is translated sentence by sentence, because models are trained on sentences.
 constexpr std::int64_t kSentenceTokens = 48;
-// Tokens of a translation that tell which language the text was in.
+// How many tokens of a text are translated into both languages to find out which one it is in.
 constexpr std::int64_t kGuessTokens = 48;
 
 std::string joined(const std::vector<std::string>& parts, const std::string& between) {
@@ -43,27 +43,35 @@ std::pair<std::string_view, std::string_view> leading_code(std::string_view text
 }
 
 // One part of a text that is translated by itself.
-struct Unit {
-  std::size_t line = 0;  // which line of the text
-  std::vector<std::int64_t> source = {};
+struct Segment {
+  std::size_t line = 0;                   // of the text, from 0
+  std::vector<std::int64_t> source = {};  // ids with </s>
   std::vector<Hypothesis> best = {};
 };
 
+// Whether a token is one byte of a character that has no piece: "<0xF0>".
+bool is_byte_token(std::string_view token) {
+  return token.size() == 6 && token.starts_with("<0x") && token.back() == '>';
+}
+
+// Whether the byte continues a UTF-8 character, as 10xxxxxx does.
+bool is_continuation(std::string_view byte_token) { return byte_token[3] >= '8' && byte_token[3] <= 'B'; }
+
 // One call of translate().
-class Work {
+class TranslationJob {
  public:
-  Work(const Translator& translator, const internal::StepDecoder& decoder, const TranslateOptions& options)
+  TranslationJob(const Translator& translator, const internal::StepDecoder& decoder, const TranslateOptions& options)
       : tokenizer_(translator.tokenizer()), translator_(translator), decoder_(decoder), options_(options) {}
 
   std::vector<Translation> run(const std::vector<std::string>& texts) {
     results_.resize(texts.size());
     choose_languages(texts);
     for (std::size_t i = 0; i < texts.size(); ++i) {
-      first_units_.push_back(units_.size());
-      add_units(i);
+      first_segments_.push_back(segments_.size());
+      add_segments(i);
     }
-    first_units_.push_back(units_.size());
-    search_units();
+    first_segments_.push_back(segments_.size());
+    search_segments();
     for (std::size_t i = 0; i < texts.size(); ++i) join(i);
     return std::move(results_);
   }
@@ -96,7 +104,7 @@ class Work {
     if (!unsure.empty()) choose_by_score(unsure);
   }
 
-  // Translates the beginnings into both languages: into its own, the model does it badly.
+  // Translates the beginnings of texts into both languages. A translation into the text's own language scores low.
   void choose_by_score(const std::vector<std::size_t>& texts) {
     const std::vector<std::string>& languages = tokenizer_.languages();
     std::vector<std::vector<std::int64_t>> sources;
@@ -122,18 +130,19 @@ class Work {
     return tokenizer_.encode_source(text, language);
   }
 
-  void add_unit(std::size_t line, std::vector<std::int64_t> source) {
-    units_.push_back({.line = line, .source = std::move(source)});
+  void add_segment(std::size_t line, std::vector<std::int64_t> source) {
+    segments_.push_back({.line = line, .source = std::move(source)});
   }
 
-  void add_units(std::size_t text) {
+  // Cuts a text into segments and notes what is remarkable about it.
+  void add_segments(std::size_t text) {
     const std::string_view body = bodies_[text];
-    if (body.empty() || internal::is_blank(body)) {
-      note(text, body.empty() ? "the text is empty" : "the text is blank");
-      return;
-    }
-    if (!internal::is_utf8(body)) note(text, "the text is not UTF-8; what is not was replaced by U+FFFD");
-    const std::size_t before = units_.size();
+    TranslationNotes& notes = results_[text].notes;
+    notes.empty = body.empty();
+    notes.blank = !body.empty() && internal::is_blank(body);
+    if (notes.empty || notes.blank) return;
+    notes.invalid_utf8 = !internal::is_utf8(body);
+    const std::size_t first = segments_.size();
     const std::vector<std::string_view> lines = internal::split_lines(body);
     std::size_t lines_with_text = 0;
     for (std::size_t line = 0; line < lines.size(); ++line) {
@@ -141,113 +150,120 @@ class Work {
       ++lines_with_text;
       add_line(text, line, lines[line]);
     }
-    const std::size_t parts = units_.size() - before;
-    if (parts > lines_with_text) note(text, "the text was translated in " + std::to_string(parts) + " parts");
-    note_unknown(text, before);
+    const std::size_t count = segments_.size() - first;
+    if (count > lines_with_text) notes.segments = static_cast<std::int64_t>(count);
+    notes.unknown_characters = count_unknown(std::span(segments_).subspan(first));
   }
 
   void add_line(std::size_t text, std::size_t line, std::string_view body) {
     const std::string& language = results_[text].to;
     std::vector<std::int64_t> whole = encode(body, language);
     if (static_cast<std::int64_t>(whole.size()) <= std::min(kSentenceTokens, most_tokens())) {
-      return add_unit(line, std::move(whole));
+      return add_segment(line, std::move(whole));
     }
     for (const std::string_view sentence : internal::split_sentences(body)) {
       std::vector<std::int64_t> ids = encode(sentence, language);
       if (static_cast<std::int64_t>(ids.size()) <= most_tokens()) {
-        add_unit(line, std::move(ids));
+        add_segment(line, std::move(ids));
         continue;
       }
       const auto fits = [&](std::string_view part) {
         return static_cast<std::int64_t>(encode(part, language).size()) <= most_tokens();
       };
       for (const std::string_view part : internal::split_to_fit(sentence, fits)) {
-        add_unit(line, encode(part, language));
+        add_segment(line, encode(part, language));
       }
     }
   }
 
   std::int64_t most_tokens() const { return decoder_.model().options().max_position_embeddings; }
 
-  // Characters that came apart into bytes, or have no token at all.
-  void note_unknown(std::size_t text, std::size_t first_unit) {
+  // Counts the characters that became bytes, by their first bytes, and those without any token.
+  std::int64_t count_unknown(std::span<const Segment> segments) const {
     std::int64_t unknown = 0;
-    for (std::size_t i = first_unit; i < units_.size(); ++i) {
-      for (const std::int64_t id : units_[i].source) {
+    for (const Segment& segment : segments) {
+      for (const std::int64_t id : segment.source) {
         const std::string token = tokenizer_.token(id);
-        const bool is_byte = token.size() == 6 && token.starts_with("<0x") && token.back() == '>';
-        const bool continues = is_byte && token[3] >= '8' && token[3] <= 'B';  // 10xxxxxx
-        if (id == tokenizer_.unk_id() || (is_byte && !continues)) ++unknown;
+        if (id == tokenizer_.unk_id() || (is_byte_token(token) && !is_continuation(token))) ++unknown;
       }
     }
-    if (unknown == 0) return;
-    note(text,
-         std::to_string(unknown) + (unknown == 1 ? " character is" : " characters are") + " unknown to the model");
+    return unknown;
   }
 
-  void search_units() {
-    SearchOptions search = options_.search;
-    if (search.on_token) return search_streaming();
+  void search_segments() {
+    if (options_.search.on_token) return search_streaming();
     std::vector<std::vector<std::int64_t>> sources;
-    for (const Unit& unit : units_) sources.push_back(unit.source);
-    const auto found = internal::search_with(decoder_, sources, search);
-    for (std::size_t i = 0; i < units_.size(); ++i) units_[i].best = found[i];
+    for (const Segment& segment : segments_) sources.push_back(segment.source);
+    const auto found = internal::search_with(decoder_, sources, options_.search);
+    for (std::size_t i = 0; i < segments_.size(); ++i) segments_[i].best = found[i];
   }
 
-  // One unit after the other; the text so far is that of all before and of this one.
+  // One segment after the other; the text so far is that of all earlier segments and of this one.
   void search_streaming() {
     check(results_.size() == 1, "Translator: on_token is given for ", results_.size(), " texts, expected one");
     std::string before;
-    for (std::size_t i = 0; i < units_.size(); ++i) {
-      if (i > 0) before += units_[i].line == units_[i - 1].line ? " " : "\n";
+    for (std::size_t i = 0; i < segments_.size(); ++i) {
+      Segment& segment = segments_[i];
+      if (i > 0) before += segment.line == segments_[i - 1].line ? " " : "\n";
       const auto text_of = [&](const std::vector<std::int64_t>& ids) { return before + tokenizer_.decode_target(ids); };
-      units_[i].best = internal::search_with(decoder_, {units_[i].source}, options_.search, text_of).front();
-      before += tokenizer_.decode_target(units_[i].best.front().tokens);
+      segment.best = internal::search_with(decoder_, {segment.source}, options_.search, text_of).front();
+      before += tokenizer_.decode_target(segment.best.front().tokens);
     }
   }
 
+  // Joins the translations of a text's segments: the n-th best of each give the n-th best of the text, whose score is
+  // their mean.
   void join(std::size_t text) {
     Translation& result = results_[text];
-    const std::span<const Unit> units(units_.data() + first_units_[text], first_units_[text + 1] - first_units_[text]);
+    const auto segments = std::span<const Segment>(segments_).subspan(
+        first_segments_[text], first_segments_[text + 1] - first_segments_[text]);
     std::size_t count = 1;
-    bool complete = true;
-    for (const Unit& unit : units) {
-      count = std::max(count, unit.best.size());
-      complete = complete && unit.best.front().complete;
+    for (const Segment& segment : segments) {
+      count = std::max(count, segment.best.size());
+      result.notes.cut_off = result.notes.cut_off || !segment.best.front().complete;
     }
     for (std::size_t n = 0; n < count; ++n) {
       double score = 0.0;
       std::string whole;
-      for (std::size_t i = 0; i < units.size(); ++i) {
-        const Hypothesis& hypothesis = units[i].best[std::min(n, units[i].best.size() - 1)];
-        for (std::size_t line = i > 0 ? units[i - 1].line : 0; line < units[i].line; ++line) whole += '\n';
-        if (i > 0 && units[i].line == units[i - 1].line) whole += ' ';
+      for (std::size_t i = 0; i < segments.size(); ++i) {
+        const Segment& segment = segments[i];
+        const Hypothesis& hypothesis = segment.best[std::min(n, segment.best.size() - 1)];
+        for (std::size_t line = i > 0 ? segments[i - 1].line : 0; line < segment.line; ++line) whole += '\n';
+        if (i > 0 && segment.line == segments[i - 1].line) whole += ' ';
         whole += tokenizer_.decode_target(hypothesis.tokens);
-        score += hypothesis.score / static_cast<double>(units.size());
+        score += hypothesis.score / static_cast<double>(segments.size());
       }
       result.best.push_back(std::move(whole));
       result.scores.push_back(score);
     }
     result.text = result.best.front();
-    if (!complete) note(text, "the translation did not come to its end within the allowed length");
-  }
-
-  void note(std::size_t text, const std::string& what) {
-    std::string& note = results_[text].note;
-    note += (note.empty() ? "" : "; ") + what;
   }
 
   const TranslationTokenizer& tokenizer_;
   const Translator& translator_;
   const internal::StepDecoder& decoder_;
   const TranslateOptions& options_;
-  std::vector<std::string_view> bodies_;  // (texts) without a leading code
-  std::vector<Unit> units_;               // of all texts, one after the other
-  std::vector<std::size_t> first_units_;  // (texts + 1)
-  std::vector<Translation> results_;
+  std::vector<std::string_view> bodies_;     // (texts) without a leading code
+  std::vector<Segment> segments_;            // of all texts, one after the other
+  std::vector<std::size_t> first_segments_;  // (texts + 1) where each text's segments begin, and the end
+  std::vector<Translation> results_;         // (texts)
 };
 
 }  // namespace
+
+std::string TranslationNotes::describe() const {
+  std::vector<std::string> notes;
+  if (empty) notes.emplace_back("the text is empty");
+  if (blank) notes.emplace_back("the text is blank");
+  if (invalid_utf8) notes.emplace_back("the text is not UTF-8; what is not was replaced by U+FFFD");
+  if (segments > 0) notes.push_back("the text was translated in " + std::to_string(segments) + " parts");
+  if (unknown_characters > 0) {
+    const char* const are = unknown_characters == 1 ? " character is" : " characters are";
+    notes.push_back(std::to_string(unknown_characters) + are + " unknown to the model");
+  }
+  if (cut_off) notes.emplace_back("the translation did not come to its end within the allowed length");
+  return joined(notes, "; ");
+}
 
 Translator::Translator(const std::filesystem::path& directory, Device device, DType dtype)
     : Translator(evaluating(TranslationModel::load(directory), device, dtype), TranslationTokenizer::load(directory)) {}
@@ -269,7 +285,7 @@ std::vector<Translation> Translator::translate(const std::vector<std::string>& t
                                                const TranslateOptions& options) const {
   const std::shared_ptr<const internal::StepDecoder> decoder =
       decoder_->is_current() ? decoder_ : std::make_shared<const internal::StepDecoder>(model_);
-  return Work(*this, *decoder, options).run(texts);
+  return TranslationJob(*this, *decoder, options).run(texts);
 }
 
 std::string Translator::language_code(std::string_view name) const {

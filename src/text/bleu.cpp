@@ -1,3 +1,4 @@
+// Corpus BLEU, as sacreBLEU computes it.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -12,7 +13,7 @@ namespace {
 
 constexpr std::size_t kOrders = 4;
 
-// What a corpus adds up to.
+// Sums over a corpus.
 struct Counts {
   std::array<std::int64_t, kOrders> correct = {};
   std::array<std::int64_t, kOrders> total = {};
@@ -20,8 +21,8 @@ struct Counts {
   std::int64_t reference_length = 0;
 };
 
-// A sentence's n-grams of all orders. As words are joined by one space each, an n-gram is a part of the text, and those
-// of different orders differ.
+// A sentence's n-grams of all orders. Words are separated by one space each, so an n-gram is a substring of the text,
+// and n-grams of different orders differ.
 struct Ngrams {
   std::unordered_map<std::string_view, std::int64_t> count = {};
   std::int64_t words = 0;
@@ -48,7 +49,7 @@ std::size_t order_of(std::string_view ngram) {
   return static_cast<std::size_t>(std::count(ngram.begin(), ngram.end(), ' ')) + 1;
 }
 
-// sacreBLEU takes white space off the end before it looks at line ends.
+// sacreBLEU removes white space at the end before it looks at line ends.
 std::string tokens_of(std::string_view sentence) {
   std::string text = internal::repaired_utf8(sentence);
   std::size_t end = 0;
@@ -93,7 +94,7 @@ BleuScore bleu(const std::vector<std::string>& hypotheses, const std::vector<std
                                                                                : std::exp(1.0 - ratio);
   if (std::all_of(counts.correct.begin(), counts.correct.end(), [](std::int64_t c) { return c == 0; })) return result;
 
-  // An order without a match counts as half of one match, the next such order as a quarter, ...
+  // Exponential smoothing: an order without a match counts as half a match, the next such order as a quarter, ...
   double smoothing = 1.0, log_sum = 0.0;
   for (std::size_t n = 0; n < kOrders && counts.total[n] > 0; ++n) {
     double correct = static_cast<double>(counts.correct[n]);

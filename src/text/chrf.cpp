@@ -1,3 +1,4 @@
+// Corpus chrF, as sacreBLEU computes it.
 #include <algorithm>
 #include <array>
 #include <unordered_map>
@@ -10,9 +11,9 @@ namespace headway::inline v0 {
 namespace {
 
 constexpr std::size_t kCharacterOrders = 6;
-constexpr double kRecallWeight = 4.0;  // beta squared, beta being 2
+constexpr double kRecallWeight = 4.0;  // beta^2 with beta = 2
 
-// What a corpus adds up to, for one order.
+// Sums over a corpus for one order.
 struct CharacterCounts {
   std::int64_t hypothesis = 0;
   std::int64_t reference = 0;
@@ -37,7 +38,7 @@ void add_sentence(std::array<CharacterCounts, kCharacterOrders>& counts, const s
   for (std::size_t order = 1; order <= kCharacterOrders; ++order) {
     CharacterCounts& count = counts[order - 1];
     const auto reference_ngrams = ngrams_of(theirs, order);
-    // A reference too short for the order says nothing about the hypothesis either.
+    // A reference too short for the order does not count, nor does its hypothesis.
     if (reference_ngrams.empty()) continue;
     count.reference += static_cast<std::int64_t>(theirs.size() - order + 1);
     for (const auto& [ngram, occurrences] : ngrams_of(ours, order)) {

@@ -1,4 +1,4 @@
-// Pairs that are worth learning from.
+// Cleaning sentence pairs.
 #include <algorithm>
 #include <unordered_set>
 
@@ -9,13 +9,13 @@
 namespace headway::inline v0 {
 namespace {
 
-// Below this many characters a ratio says little: "Hi." may well be "Grüß Gott!".
+// The ratio is checked above this many characters: "Hi." may well be "Grüß Gott!".
 constexpr std::int64_t kShort = 20;
 
 bool is_control(char32_t character) { return character < 0x20 || (character >= 0x7F && character < 0xA0); }
 
-// Control characters become spaces, runs of spaces one, none at the ends. Other white space stays: a no-break space is
-// part of what was written.
+// Control characters become spaces, runs of spaces one space, and spaces at the ends go. Other white space, such as a
+// no-break space, stays.
 std::string cleaned(std::string_view text) {
   std::string clean;
   clean.reserve(text.size());
@@ -54,7 +54,7 @@ CleaningReport clean_pairs(std::vector<TextPair>& pairs, const CleaningOptions& 
         static_cast<double>(longer) > options.max_ratio * static_cast<double>(std::min(source, target))) {
       return ++report.ratio > 0;
     }
-    // No text has a tab in it by now.
+    // Cleaned texts have no tabs, so the key is unique to the pair.
     if (!seen.insert(pair.source + '\t' + pair.target).second) return ++report.duplicates > 0;
     return false;
   };

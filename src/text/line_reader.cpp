@@ -1,3 +1,4 @@
+// Lines of plain and of zipped text files.
 #include "text/line_reader.h"
 
 #include <zip.h>
@@ -17,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kChunk = std::size_t{1} << 16;
-// A line of this size is no sentence; a small archive could hold one that fills the memory.
+// Longer lines are refused: a small archive could hold one that fills the memory.
 constexpr std::size_t kLongestLine = std::size_t{16} << 20;
 
 bool is_zip(const fs::path& file) {
@@ -28,11 +29,11 @@ bool is_zip(const fs::path& file) {
 
 }  // namespace
 
-// Where the bytes come from.
+// The source of the bytes.
 class LineReader::Bytes {
  public:
   virtual ~Bytes() = default;
-  // Puts up to `size` bytes there and tells how many; 0 at the end.
+  // Reads up to `size` bytes and returns how many; 0 at the end.
   virtual std::size_t read(char* there, std::size_t size) = 0;
 };
 
@@ -91,7 +92,7 @@ class LineReader::ZippedBytes : public LineReader::Bytes {
   }
 
  private:
-  // Opens the one text in the archive: .txt or .tsv, without the ones like "_about.txt" or "__MACOSX/...".
+  // Opens the one .txt or .tsv file in the archive; files such as "_about.txt" and "__MACOSX/..." do not count.
   void open_entry() {
     std::vector<zip_uint64_t> texts;
     std::string names;
@@ -136,7 +137,7 @@ std::string LineReader::about_line() const {
   return "pairs: " + file_.string() + ": line " + std::to_string(number_) + ": ";
 }
 
-// Puts more bytes behind what is left of the buffer; false where there are none.
+// Drops the part of the buffer that was read and appends more bytes; false at the end of the file.
 bool LineReader::fill() {
   buffer_.erase(0, position_);
   position_ = 0;

@@ -10,14 +10,15 @@ namespace headway::inline v0::internal {
 
 class LineReader {
  public:
+  // Opens the file; an Error names it where it cannot be opened or a .zip holds no text, or more than one.
   explicit LineReader(const std::filesystem::path& file);
   ~LineReader();
 
-  // Gives the next line without its end ("\n" or "\r\n"), or false after the last one. A byte order mark at the
-  // file's start is left out.
+  // Reads the next line without its end ("\n" or "\r\n"); false after the last one. A byte order mark at the file's
+  // start is skipped.
   bool next(std::string& line);
 
-  // The number of the line that came last, the first being 1.
+  // The number of the line that was read last, from 1.
   std::int64_t number() const { return number_; }
   // "pairs: FILE: line N: ", for messages about the last line.
   std::string about_line() const;

@@ -1,4 +1,4 @@
-// Pairs out of files, line by line.
+// Reading sentence pairs, line by line.
 #include "base/check.h"
 #include "base/utf8.h"
 #include "headway/text_pairs.h"

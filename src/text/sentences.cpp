@@ -1,3 +1,4 @@
+// Lines, sentences and parts of texts.
 #include "text/sentences.h"
 
 #include <algorithm>
@@ -15,10 +16,10 @@ bool ends_sentence(char32_t c) { return is_one_of(c, U".!?…。！？"); }
 bool needs_no_space(char32_t c) { return is_one_of(c, U"。！？"); }
 bool closes(char32_t c) { return is_one_of(c, U"\"')]}”’»“‘›」』"); }
 
-// A text's characters with the places of their first bytes.
+// The characters of a text and where each begins in it.
 struct Characters {
   std::u32string values;
-  std::vector<std::size_t> places;  // one more than characters: where the last ends
+  std::vector<std::size_t> places;  // (characters + 1) byte offsets, and the end of the last character
 
   explicit Characters(std::string_view text, std::size_t most = std::string_view::npos) {
     std::string_view rest = text;
@@ -31,7 +32,7 @@ struct Characters {
   }
 };
 
-// Whether the full stop at `stop` belongs to the word before it.
+// Whether the full stop at `stop` belongs to the word before it, as in "Dr.".
 bool is_abbreviation(const Characters& text, std::size_t stop) {
   constexpr std::array<std::u32string_view, 22> kCommon = {
       U"Dr", U"Prof", U"Mr", U"Mrs", U"Ms", U"St", U"Nr",  U"No",  U"Hr",   U"Fr",   U"bzw",
@@ -107,7 +108,7 @@ std::vector<std::string_view> split_sentences(std::string_view line) {
 }
 
 std::vector<std::string_view> split_to_fit(std::string_view text, const std::function<bool(std::string_view)>& fits) {
-  constexpr std::size_t kMostCharacters = 4096;  // of a part, so that a text of any length takes time by its length
+  constexpr std::size_t kMostCharacters = 4096;  // of a part; keeps the time linear in the length of the text
   std::vector<std::string_view> parts;
   std::string_view rest = trimmed(text);
   while (!rest.empty()) {
@@ -120,14 +121,14 @@ std::vector<std::string_view> split_to_fit(std::string_view text, const std::fun
         break;
       }
     } else {
-      // The most characters that fit, by halving; one at least.
+      // The most characters that fit, by bisection; at least one.
       std::size_t most = std::exchange(least, 1);
       while (least + 1 < most) {
         const std::size_t middle = least + (most - least) / 2;
         (fit(middle) ? least : most) = middle;
       }
     }
-    // Back to a comma or the like in the last half, else to white space.
+    // Cuts after a comma or the like in the second half, else at white space.
     std::size_t cut = least, space = 0, pause = 0;
     for (std::size_t i = 1; i <= least && i < characters.values.size(); ++i) {
       if (!is_white_space(characters.values[i])) continue;

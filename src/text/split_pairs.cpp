@@ -1,4 +1,4 @@
-// Parts that share no sentence.
+// Splitting pairs into parts that share no sentence.
 #include <unordered_map>
 #include <unordered_set>
 
@@ -9,7 +9,7 @@
 namespace headway::inline v0 {
 namespace {
 
-// Sets that are joined until no two of them share anything.
+// Union-find: elements in sets that can be joined.
 class DisjointSets {
  public:
   std::size_t add() {
@@ -30,7 +30,7 @@ class DisjointSets {
   std::vector<std::size_t> parents_;
 };
 
-// The SHA-256 of a sentence, as a number whose first byte weighs most, modulo `modulus`.
+// The SHA-256 of a sentence as a big-endian number, modulo `modulus`.
 std::int64_t remainder_of(std::string_view sentence, std::int64_t modulus) {
   std::int64_t remainder = 0;
   for (const char byte : internal::sha256(sentence)) {

@@ -1,4 +1,4 @@
-// The tokens of mteval-v13a, as sacreBLEU cuts them.
+// The tokenizer mteval-v13a, as sacreBLEU has it.
 #include "base/utf8.h"
 #include "headway/translation_scores.h"
 
@@ -8,7 +8,7 @@ namespace {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_dot_or_comma(char c) { return c == '.' || c == ','; }
 
-// Punctuation of ASCII that always stands alone: all but ' - . and ,.
+// ASCII punctuation that is always a token of its own: all except ' - . and ,.
 bool is_cut_off(char c) {
   return (c >= '{' && c <= '~') || (c >= '[' && c <= '`') || (c >= ' ' && c <= '&') || (c >= '(' && c <= '+') ||
          (c >= ':' && c <= '@') || c == '/';
@@ -32,8 +32,8 @@ std::string cut_off_punctuation(const std::string& text) {
   return cut;
 }
 
-// Writes `form` for each two neighbours that `match` says yes to, a pair after the other without overlap: 'a' and 'b'
-// in it stand for the two.
+// Replaces every two neighbours that match, from left to right without overlap, by `form`, in which 'a' and 'b' stand
+// for the two characters.
 template <typename Match>
 std::string rewrite_neighbours(const std::string& text, Match match, std::string_view form) {
   std::string rewritten;
@@ -48,7 +48,7 @@ std::string rewrite_neighbours(const std::string& text, Match match, std::string
   return rewritten;
 }
 
-// Words by one space each.
+// The words separated by one space each.
 std::string single_spaced(std::string_view text) {
   std::string joined;
   bool pending = false;  // a space before the next word
@@ -77,7 +77,7 @@ std::string tokenize_13a(std::string_view sentence) {
   replace_all(text, "&lt;", "<");
   replace_all(text, "&gt;", ">");
   text = cut_off_punctuation(' ' + text + ' ');
-  // Dots and commas stand alone unless a digit is before and behind them, dashes where a digit is before them.
+  // Dots and commas are tokens unless digits are on both sides, dashes are where a digit is before them.
   text = rewrite_neighbours(
       text, [](char a, char b) { return !is_digit(a) && is_dot_or_comma(b); }, "a b ");
   text = rewrite_neighbours(

@@ -70,7 +70,7 @@ std::string special_token(const Json& config, const char* name, const char* usua
   return value["content"].get<std::string>();
 }
 
-// Refuses what would make other ids than the vocabulary says.
+// Refuses settings under which the ids would differ from those of vocab.json.
 void check_config(const Json& config, const TranslationTokenizer& tokenizer, const fs::path& file) {
   if (config.contains("separate_vocabs")) {
     internal::check(config["separate_vocabs"] == false, about(file), ": separate_vocabs is ",

@@ -11,12 +11,12 @@
 namespace headway::inline v0 {
 namespace {
 
-// The trainer sums counts thread by thread, so their number decides rounding and with it the pieces: it is the same
-// everywhere.
+// The trainer sums counts thread by thread, so the number of threads changes rounding and with it the pieces. It is the
+// same on every machine.
 constexpr int kTrainingThreads = 8;
-// Sentences of more bytes would be left out without a word.
+// The trainer silently leaves out longer sentences (in bytes), so they are refused.
 constexpr int kLongestSentence = 1 << 20;
-// The trainer's level for messages that end the program; nothing below it is printed.
+// The log level at which the trainer prints nothing but messages that end the program.
 constexpr int kFatalOnly = 3;
 
 constexpr std::string_view kNormalizations[] = {"nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"};
@@ -56,8 +56,8 @@ void check_arguments(const std::vector<std::string>& sentences, const PieceTrain
   check(anything, who, "there are ", sentences.size(), " sentences and no characters in them");
 }
 
-// What the trainer says without its place in its sources, which ends with a bracket. With the arguments checked, what
-// may still be wrong is the number of pieces.
+// The trainer's message without the source location in front, which ends with a bracket. Once the arguments are
+// checked, what may still be wrong is the number of pieces.
 std::string reason_of(const std::string& message) {
   const std::size_t bracket = message.find("] ");
   return bracket == std::string::npos ? message : message.substr(bracket + 2);

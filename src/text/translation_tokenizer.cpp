@@ -22,7 +22,7 @@ void check_language_code(const std::string& code) {
                   "\", expected letters, digits, '_', '-' or '+', as in \"deu\"");
 }
 
-// Without white space at the ends.
+// The text without white space at its ends.
 std::string_view trimmed(std::string_view text) {
   std::string_view rest = text;
   std::size_t first = text.size(), end = 0;
@@ -69,7 +69,7 @@ void TranslationTokenizer::Vocabulary::index(const std::string& about, const std
   for (std::size_t id = 0; id < tokens.size(); ++id) special[id] = special[id] || language_of(tokens[id]).has_value();
 }
 
-// A text that begins with ">>" and has a "<<" somewhere begins with a code, known or not: so do Marian's own tools.
+// As in Marian's own tools, a text that begins with ">>" and has a "<<" after it begins with a code, known or not.
 std::vector<std::int64_t> TranslationTokenizer::Vocabulary::encode(std::string_view text,
                                                                    const SentencePieces& pieces) const {
   std::vector<std::int64_t> encoded;
@@ -141,7 +141,7 @@ std::string TranslationTokenizer::decode_target(const std::vector<std::int64_t>&
     if (!vocabulary_->special[place]) pieces.push_back(vocabulary_->tokens[place]);
   }
   std::string text = vocabulary_->target.decode(pieces);
-  // Pieces that the target's model does not know keep their mark.
+  // Pieces that the target's model does not have keep their mark of a word's beginning.
   for (std::size_t at = text.find(kWordStart); at != std::string::npos; at = text.find(kWordStart, at)) {
     text.replace(at, kWordStart.size(), 1, ' ');
   }

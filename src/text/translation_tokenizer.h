@@ -1,4 +1,4 @@
-// The vocabulary of a Marian model directory, for this room.
+// The vocabulary of a Marian model directory.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace headway::inline v0 {
 
-// Hashes texts and parts of texts alike.
+// Hashes strings and string views alike, for lookups without a copy.
 struct TextHash {
   using is_transparent = void;
   std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
@@ -22,18 +22,18 @@ struct TranslationTokenizer::Vocabulary {
   SentencePieces target;
   std::vector<std::string> tokens = {};  // by id
   std::unordered_map<std::string, std::int64_t, TextHash, std::equal_to<>> ids = {};
-  std::vector<bool> special = {};  // by id: never part of a text
+  std::vector<bool> special = {};  // by id: left out of decoded texts
   std::vector<std::string> languages = {};
   std::int64_t eos = 0;
   std::int64_t unk = 0;
   std::int64_t pad = 0;
-  std::string tokenizer_config = {};  // as it was loaded; empty: made on saving
+  std::string tokenizer_config = {};  // JSON as it was loaded; empty: save() makes it
 
-  // Fills `ids`, `special` and `languages` out of `tokens`; an Error begins with `about`.
+  // Fills `ids`, `special` and `languages` from `tokens`; an Error begins with `about`.
   void index(const std::string& about, const std::string& eos_token, const std::string& unk_token,
              const std::string& pad_token);
   std::optional<std::int64_t> find(std::string_view token) const;
-  // The ids of a text with </s>, pieces by `pieces`.
+  // The ids of a text with </s> at the end, cut into pieces by `pieces`.
   std::vector<std::int64_t> encode(std::string_view text, const SentencePieces& pieces) const;
 };
 

@@ -182,19 +182,19 @@ void save_checkpoint(const std::filesystem::path& directory, const Checkpoint& c
 
 std::optional<Checkpoint> load_checkpoint(const std::filesystem::path& directory) {
   const std::vector<std::int64_t> steps = internal::checkpoint_steps(directory);
-  std::vector<std::string> passed_over;
+  std::vector<std::string> unreadable;
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     try {
       Checkpoint checkpoint = internal::read_checkpoint(directory, *step);
-      checkpoint.passed_over = std::move(passed_over);
+      checkpoint.unreadable = std::move(unreadable);
       return checkpoint;
     } catch (const Error& error) {
-      passed_over.emplace_back(error.what());
+      unreadable.emplace_back(error.what());
     }
   }
   // Training from the start again would hide that something is lost.
-  internal::check(passed_over.empty(), "load_checkpoint: none of the ", passed_over.size(), " checkpoints in ",
-                  directory.string(), " can be read; the newest: ", passed_over.empty() ? "" : passed_over.front());
+  internal::check(unreadable.empty(), "load_checkpoint: none of the ", unreadable.size(), " checkpoints in ",
+                  directory.string(), " can be read; the newest: ", unreadable.empty() ? "" : unreadable.front());
   return {};
 }
 

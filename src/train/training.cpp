@@ -26,7 +26,7 @@ using LossFunction = std::function<BatchLoss(const BatchPosition&)>;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// Leaves the stream of seeds as it was found.
+// Restores the random state when it ends.
 class RandomStateGuard {
  public:
   RandomStateGuard() : state_(random_state()) {}
@@ -74,7 +74,7 @@ void check_same_parameters(const Module& module, const Optimizer& optimizer) {
 }
 
 ProgressOptions progress_options(const TrainingOptions& options) {
-  constexpr double kRarer = 20.0;  // a file of progress lines is read later, a terminal now
+  constexpr double kRarer = 20.0;  // fewer lines for a file, which is read later, than for a terminal
   ProgressOptions progress{.stream = options.progress, .steps = options.steps};
   progress.terminal = options.progress && is_terminal(*options.progress);
   progress.seconds = options.progress_seconds * (progress.terminal ? 1.0 : kRarer);
@@ -104,7 +104,7 @@ class TrainingLoop {
   StepReport take_step(const LossFunction& loss_of, std::int64_t step);
   Tensor add_gradients(const LossFunction& loss_of, const BatchPosition& position);
   void apply(StepReport& report, const std::vector<Tensor>& losses);
-  void tell(StepReport& report);
+  void publish(StepReport& report);
   void save(std::int64_t step);
   [[noreturn]] void give_up(const StepReport& report) const;
 
@@ -145,19 +145,19 @@ void TrainingLoop::resume() {
   report_.last_step = checkpoint->step;
   report_.skipped_steps = checkpoint->skipped_steps;
   report_.loss = checkpoint->loss;
-  report_.passed_over = std::move(checkpoint->passed_over);
+  report_.unreadable = std::move(checkpoint->unreadable);
 }
 
 TrainingReport TrainingLoop::run(const LossFunction& loss_of) {
   const RandomStateGuard random;
   Progress progress(progress_options(options_));
-  for (const std::string& reason : report_.passed_over) progress.note("passed over: " + reason);
+  for (const std::string& reason : report_.unreadable) progress.note("unreadable: " + reason);
   if (saved_step_ > 0) progress.note("resumed after step " + std::to_string(saved_step_));
   module_.train();
   start_ = Clock::now();
   while (report_.last_step < options_.steps && !report_.stopped) {
     StepReport report = take_step(loss_of, report_.last_step + 1);
-    tell(report);
+    publish(report);
     progress.show(report, step_tokens_);
     if (skipped_in_a_row_ >= options_.max_skipped_steps) give_up(report);
     report_.stopped = options_.should_stop && options_.should_stop();
@@ -222,8 +222,8 @@ void TrainingLoop::apply(StepReport& report, const std::vector<Tensor>& losses) 
   optimizer_.step(options_.clip_norm > 0.0 ? clipping_factor(norms.total, options_.clip_norm) : 1.0);
 }
 
-// Completes the report and gives it to the log and the user.
-void TrainingLoop::tell(StepReport& report) {
+// Completes the report and passes it to the log and to on_step.
+void TrainingLoop::publish(StepReport& report) {
   report_.last_step = report.step;
   report_.loss = report.loss;
   report.seconds = seconds_since(start_);

@@ -11,7 +11,7 @@
 namespace headway::inline v0::internal {
 namespace {
 
-// A stream of random words (SplitMix64); the standard library's shuffles differ from one to another.
+// A stream of random words (SplitMix64). Shuffles of the standard library differ between implementations.
 class RandomWords {
  public:
   RandomWords(std::uint64_t seed, std::uint64_t stream) : state_(seed) { state_ = next() ^ (stream * kOdd); }
@@ -46,7 +46,8 @@ Lengths lengths_of(const ExampleSet& examples, std::int32_t index) {
   return {std::ssize(examples.source(index)), std::ssize(examples.target(index))};
 }
 
-// By source length; targets of one source length go up, those of the next down, so that neighbours differ little.
+// Orders by source length. Target lengths ascend for one source length and descend for the next, so that neighbours
+// differ little.
 bool comes_before(const Lengths& a, const Lengths& b) {
   if (a.source != b.source) return a.source < b.source;
   return a.source % 2 == 0 ? a.target < b.target : a.target > b.target;
@@ -119,7 +120,7 @@ std::span<const std::int32_t> BatchPlan::members(std::int64_t index) {
 void BatchPlan::begin_epoch(std::int64_t epoch) {
   RandomWords random(seed_, static_cast<std::uint64_t>(epoch));
   order_ = sorted_;
-  // Pairs of equal lengths may change places without a change of any batch's shape.
+  // Shuffling pairs of equal lengths leaves the shape of every batch as it is.
   for (std::size_t i = 0; i + 1 < ties_.size(); ++i) {
     random.shuffle(std::span(order_).subspan(ties_[i], ties_[i + 1] - ties_[i]));
   }

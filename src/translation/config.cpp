@@ -16,22 +16,7 @@ using Config = TranslationTrainingConfig;
 using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-std::string choices_text(const ConfigEntry& entry) {
-  std::string text;
-  for (const std::string_view choice : entry.choices)
-    text += (text.empty() ? "\"" : ", \"") + std::string(choice) + "\"";
-  return text;
-}
-
-template <typename Number>
-void check_range(std::string_view where, const ConfigEntry& entry, Number value) {
-  const auto number = static_cast<double>(value);
-  if (number >= entry.least && number <= entry.most) return;
-  if (entry.most >= kMostCount) fail(where, ": ", entry.name, " is ", value, ", expected ", entry.least, " or more");
-  fail(where, ": ", entry.name, " is ", value, ", expected ", entry.least, " to ", entry.most);
-}
-
-// A code is one token, ">>deu<<", in front of the source.
+// A language's code becomes one token, as ">>deu<<", in front of the source.
 void check_language(std::string_view where, std::string_view name, const std::string& code) {
   const auto allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
@@ -40,7 +25,7 @@ void check_language(std::string_view where, std::string_view name, const std::st
         "\", expected a code of letters, digits, - and _ such as \"deu\"");
 }
 
-// A GPU must be there.
+// Throws where the name is unknown, or that GPU is missing.
 void check_device(std::string_view where, const std::string& device) {
   try {
     Device::parse(device);
@@ -49,17 +34,22 @@ void check_device(std::string_view where, const std::string& device) {
   }
 }
 
-// Throws where a value is out of its range, or none of its choices.
-void check_value(std::string_view where, const Config& config, const ConfigEntry& entry) {
-  if (const auto* place = std::get_if<std::int64_t Config::*>(&entry.place)) {
-    check_range(where, entry, config.**place);
-  } else if (const auto* real = std::get_if<double Config::*>(&entry.place)) {
-    check_range(where, entry, config.**real);
-  } else if (!entry.choices.empty()) {
-    const std::string value = config_text(config, entry);
-    check(std::find(entry.choices.begin(), entry.choices.end(), value) != entry.choices.end(), where, ": ", entry.name,
-          " is \"", value, "\", expected one of ", choices_text(entry));
-  }
+// Reads one field by `read`; an enumeration by the name of its value.
+template <typename Read>
+void read_field(Config& config, const ConfigEntry& entry, std::string_view where, const Read& read) {
+  std::visit(
+      [&](auto place) {
+        using Value = std::remove_reference_t<decltype(config.*place)>;
+        if constexpr (std::is_enum_v<Value>) {
+          std::string name;
+          read(name);
+          config.*place = static_cast<Value>(choice_value(entry, name, where));
+        } else {
+          read(config.*place);
+        }
+      },
+      entry.place);
+  check_value(where, config, entry);
 }
 
 // The values of a JSON field, each by the type of its place.
@@ -161,9 +151,7 @@ TranslationTrainingConfig config_from_json(const std::string& text, const std::s
   const Json object = parse_object(text, where);
   for (const auto& [name, value] : object.items()) {
     const ConfigEntry& entry = config_entry(name, where);
-    const FromJson read(where, name, value);
-    std::visit([&](auto place) { read(config.*place); }, entry.place);
-    check_value(where, config, entry);
+    read_field(config, entry, where, FromJson(where, name, value));
   }
   return config;
 }
@@ -179,8 +167,7 @@ TranslationTrainingConfig TranslationTrainingConfig::load(const std::filesystem:
 void TranslationTrainingConfig::set(std::string_view field, std::string_view value) {
   const internal::ConfigEntry& entry = internal::config_entry(field, "training config");
   TranslationTrainingConfig changed = *this;
-  std::visit([&](auto place) { internal::FromText(field, value)(changed.*place); }, entry.place);
-  internal::check_value("training config", changed, entry);
+  internal::read_field(changed, entry, "training config", internal::FromText(field, value));
   *this = std::move(changed);
 }
 
@@ -189,8 +176,9 @@ std::string TranslationTrainingConfig::to_json() const {
   for (const internal::ConfigEntry& entry : internal::config_entries()) {
     std::visit(
         [&](auto place) {
-          if constexpr (std::is_same_v<decltype(place), std::filesystem::path TranslationTrainingConfig::*>) {
-            object[std::string(entry.name)] = (this->*place).string();
+          using Value = std::remove_cvref_t<decltype(this->*place)>;
+          if constexpr (std::is_enum_v<Value> || std::is_same_v<Value, std::filesystem::path>) {
+            object[std::string(entry.name)] = internal::config_text(*this, entry);
           } else {
             object[std::string(entry.name)] = this->*place;
           }
@@ -207,8 +195,8 @@ void TranslationTrainingConfig::check() const {
   internal::check_language(kWhere, "target_language", target_language);
   internal::check(source_language != target_language, kWhere, ": source_language and target_language are both \"",
                   source_language, "\", expected two languages");
-  internal::check(d_model % 2 == 0, kWhere, ": d_model is ", d_model, ", expected an even number");
-  internal::check(d_model % heads == 0, kWhere, ": heads is ", heads, ", which does not divide d_model, ", d_model);
+  internal::check(width % 2 == 0, kWhere, ": width is ", width, ", expected an even number");
+  internal::check(width % heads == 0, kWhere, ": heads is ", heads, ", which does not divide width, ", width);
   internal::check_device(kWhere, device);
   internal::check(!output.empty(), kWhere, ": output is empty, expected a directory");
 }

@@ -1,4 +1,4 @@
-// What a checkpoint of a translation run keeps as text.
+// The part of a translation run's checkpoint that is text.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace headway::inline v0::internal {
 struct RunState {
   TranslationTrainingConfig config;
   std::string data_digest;
-  std::int64_t averaged = 0;  // steps in the running mean
+  std::int64_t averaged = 0;  // how many steps are in the running mean
   std::vector<ValidationReport> validations;
   std::int64_t best_step = 0;  // of the best BLEU; 0: none yet
   double best_bleu = 0.0;
@@ -23,10 +23,10 @@ struct RunState {
   static RunState from_json(const std::string& text);
 };
 
-// Throws where `config` cannot go on with a run that was made with `earlier`, naming the field.
+// Throws an Error that names the field where a run with `config` cannot continue one with `earlier`.
 void check_resumable(const TranslationTrainingConfig& config, const TranslationTrainingConfig& earlier);
 
-// A validation as one line of JSON without its end.
+// A validation as one line of JSON without "\n".
 std::string validation_line(const ValidationReport& report);
 
 }  // namespace headway::inline v0::internal

@@ -25,14 +25,14 @@ std::string hexadecimal(std::string_view bytes) {
   return text;
 }
 
-// Cleaning leaves neither tabs nor line ends inside a sentence, so this text stands for the pairs alone.
+// Cleaned sentences have neither tabs nor line ends, so different pairs give different texts.
 std::string digest_of(const std::vector<TextPair>& pairs) {
   std::string text;
   for (const TextPair& pair : pairs) text.append(pair.source).append(1, '\t').append(pair.target).append(1, '\n');
   return hexadecimal(internal::sha256(text));
 }
 
-// Every sentence once, in the order of its first coming.
+// Each distinct sentence once, in the order of first occurrence.
 std::vector<std::string> distinct_sentences(const std::vector<TextPair>& pairs) {
   std::unordered_set<std::string_view> seen;
   std::vector<std::string> sentences;
@@ -46,7 +46,7 @@ std::vector<std::string> distinct_sentences(const std::vector<TextPair>& pairs) 
 
 const std::string& side(const TextPair& pair, bool second) { return second ? pair.target : pair.source; }
 
-// The examples of pairs[first .. last).
+// The examples of some of the pairs.
 EncodedPairs encode_range(const TranslationTokenizer& tokenizer, const std::vector<Direction>& directions,
                           std::span<const TextPair> pairs, std::int64_t max_length) {
   EncodedPairs encoded;
@@ -86,12 +86,11 @@ TranslationTokenizer prepare_tokenizer(const TranslationTrainingConfig& config, 
                                        const fs::path& directory, bool reuse) {
   std::error_code ignored;
   if (reuse && fs::is_directory(directory, ignored)) return TranslationTokenizer::load(directory);
-  // A directory appears whole or not at all: it is filled under another name.
+  // The directory is filled under another name and then renamed, so that it is never seen half written.
   const fs::path unfinished = directory.string() + ".tmp";
   fs::remove_all(unfinished, ignored);
   fs::create_directories(unfinished, ignored);  // where it fails, writing into it says so
-  const PieceTrainingOptions options{.kind = config.pieces == "bpe" ? PieceKind::bpe : PieceKind::unigram,
-                                     .vocab_size = config.vocab_size};
+  const PieceTrainingOptions options{.kind = config.pieces, .vocab_size = config.vocab_size};
   const SentencePieces joint = SentencePieces::train(distinct_sentences(pairs), unfinished / "source.spm", options);
   std::vector<std::string> codes;
   if (config.both_directions) codes = {config.target_language, config.source_language};
@@ -124,7 +123,7 @@ std::vector<std::int64_t> target_ids(const TranslationTokenizer& tokenizer, cons
 
 EncodedPairs encode_pairs(const TranslationTokenizer& tokenizer, const std::vector<Direction>& directions,
                           const std::vector<TextPair>& pairs, std::int64_t max_length) {
-  // Each thread encodes a neighbouring part; joined in order they do not tell how many there were.
+  // Each thread encodes a contiguous range. Joined in order, the result is the same for any number of threads.
   const auto threads = static_cast<std::size_t>(num_threads());
   const std::size_t each = (pairs.size() + threads - 1) / threads;
   std::vector<std::future<EncodedPairs>> parts;

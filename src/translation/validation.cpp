@@ -1,4 +1,4 @@
-// Validation.
+// The loss and the BLEU of a model on held-out sentences.
 #include "translation/validation.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// How good a model is: its loss and its translations of held-out sentences.
+// Validation: the loss and the BLEU of a model on held-out sentences.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ namespace headway::inline v0::internal {
 class Validator {
  public:
   struct Options {
-    std::int64_t sentences = 0;   // of each direction, the first ones; 0: all
-    std::int64_t max_length = 0;  // tokens; longer ones are left out
+    std::int64_t sentences = 0;   // how many of each direction, from the first; 0: all
+    std::int64_t max_length = 0;  // in tokens; longer sentences are left out
     std::int64_t batch_tokens = 12000;
   };
-  // Each distinct source sentence of the pairs comes once in its direction, with its first translation.
+  // Uses each distinct source sentence once per direction, with its first translation.
   Validator(const TranslationTokenizer& tokenizer, const std::vector<Direction>& directions,
             const std::vector<TextPair>& pairs, const Options& options);
 

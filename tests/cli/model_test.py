@@ -116,7 +116,7 @@ class Translate(ProgramTest):
         self.bad(2, "--n-best is 3, expected at most --beam", "translate", "--beam", 2, "--n-best", 3, "x")
         self.bad(2, "--frobnicate", "translate", "--frobnicate", "x")
         self.bad(2, "--threads", "translate", "--threads", "-1", "x")
-        self.bad(1, "deu", "translate", "--model", small_model(), "--to", "fr", "x")
+        self.bad(1, "--to is fr, expected one of deu, eng", "translate", "--model", small_model(), "--to", "fr", "x")
         self.bad(1, '"foo" is not known', "translate", "--model", small_model(), "--device", "foo", "x")
         self.bad(2, "--dtype is float16, expected float32 on the CPU", "translate", "--dtype", "float16", "x")
 

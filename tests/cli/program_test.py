@@ -12,7 +12,7 @@ import unittest
 WORDS = "ka mo ti lu re so na pe wi du fa go".split()
 MEANINGS = "Xor Yip Zan Qel Vum Olt Ird Enk Ars Ubl Yad Zet".split()
 # A model that learns the language in seconds.
-SMALL = ["--vocab-size", 300, "--d-model", 32, "--heads", 4, "--encoder-layers", 1, "--decoder-layers", 1,
+SMALL = ["--vocab-size", 300, "--width", 32, "--heads", 4, "--encoder-layers", 1, "--decoder-layers", 1,
          "--feed-forward", 64, "--batch-tokens", 1500, "--epochs", 1000, "--learning-rate", 1e-2, "--warmup-steps", 40,
          "--dropout", 0, "--validate-sentences", 10]
 

@@ -196,7 +196,7 @@ class Train(ProgramTest):
 
     def test_config_and_flags(self):
         config = self.good_json("train", *self.arguments, "--output", "model", "--print-config")
-        self.assertEqual((config["d_model"], config["max_steps"]), (32, 200))
+        self.assertEqual((config["width"], config["max_steps"]), (32, 200))
         config["max_steps"] = 1000
         (self.work / "run.json").write_text(json.dumps(config), encoding="utf-8")
         result = self.good_json("train", "--config", "run.json", "--max_steps=20", "--quiet", "--json")

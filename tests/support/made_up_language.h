@@ -51,7 +51,7 @@ inline headway::TranslationTrainingConfig small_run(const TemporaryDirectory& di
   config.data = directory / "pairs.tsv";
   config.output = directory / "model";
   config.vocab_size = 320;
-  config.d_model = 32;
+  config.width = 32;
   config.heads = 4;
   config.encoder_layers = config.decoder_layers = 2;
   config.feed_forward = 64;

@@ -10,7 +10,7 @@ REASONS = [("tired", "müde"), ("old", "alt"), ("small", "klein"), ("young", "ju
            ("slow", "langsam")]
 
 # In place of a document's own settings: a model that learns the pairs in seconds.
-SMALL = {"vocab_size": 350, "d_model": 32, "heads": 4, "encoder_layers": 2, "decoder_layers": 2, "feed_forward": 64,
+SMALL = {"vocab_size": 350, "width": 32, "heads": 4, "encoder_layers": 2, "decoder_layers": 2, "feed_forward": 64,
          "batch_tokens": 1500, "learning_rate": 1e-2, "warmup_steps": 30, "dropout": 0.0, "epochs": 1000,
          "max_steps": 120, "validate_every": 60, "checkpoint_every": 60, "validate_sentences": 10}
 
