@@ -17,7 +17,7 @@ struct SourceGradients {
     std::array<Tensor, 3> whole;
     for (std::size_t i = 0; i < 3; ++i) {
       for (std::size_t j = 0; j < i && !whole[i].defined(); ++j) {
-        if (is_same(heads[i].source, heads[j].source)) whole[i] = whole[j];
+        if (is_same_view(heads[i].source, heads[j].source)) whole[i] = whole[j];
       }
       if (!whole[i].defined()) {
         of[i] = whole[i] = Tensor::empty(heads[i].source.shape(), heads[i].source.dtype(), heads[i].source.device());
@@ -26,7 +26,8 @@ struct SourceGradients {
     }
   }
 
-  static bool is_same(const Tensor& a, const Tensor& b) {
+  // The same numbers, whatever becomes of their gradients.
+  static bool is_same_view(const Tensor& a, const Tensor& b) {
     return a.raw_data() == b.raw_data() && a.shape() == b.shape() && a.strides() == b.strides();
   }
 };
