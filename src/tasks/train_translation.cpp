@@ -1,16 +1,15 @@
 // train_translation(): from sentence pairs to a model directory.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <iostream>
 #include <memory>
 #include <optional>
+#include <ostream>
 
 #include "base/check.h"
 #include "base/directory_lock.h"
 #include "base/files.h"
+#include "base/terminal.h"
 #include "headway/autograd.h"
 #include "headway/ops.h"
 #include "headway/optimizer.h"
@@ -33,7 +32,6 @@ namespace {
 namespace fs = std::filesystem;
 using Config = TranslationTrainingConfig;
 
-constexpr const char* kWho = "train_translation";
 constexpr std::int64_t kPositions = 512;  // of the model: the most tokens on a side
 constexpr double kFinalRateShare = 0.01;  // of the peak, where a decaying schedule ends
 
@@ -108,11 +106,6 @@ std::string device_text(const Config& config) {
   return device.is_cpu() ? "the CPU" : device.name() + " (" + describe_cuda() + ")";
 }
 
-bool is_terminal(const std::ostream& stream) {
-  const bool error = &stream == &std::cerr || &stream == &std::clog;
-  return (error || &stream == &std::cout) && ::isatty(error ? STDERR_FILENO : STDOUT_FILENO) == 1;
-}
-
 // A run: everything that is made before the first step, and what happens between steps.
 class TranslationRun {
  public:
@@ -137,7 +130,7 @@ class TranslationRun {
   Config config_;
   const TranslationRunOptions& options_;
   fs::path directory_;  // of checkpoints, log, plot
-  OutputLock lock_;
+  DirectoryLock lock_;
   RunState state_;
   std::int64_t resumed_step_ = 0;
   bool in_steps_ = false;  // train() is writing its progress
@@ -159,7 +152,7 @@ TranslationRun::TranslationRun(const Config& config, const TranslationRunOptions
     : config_(config),
       options_(options),
       directory_(config.output / "training"),
-      lock_(config.output),
+      lock_(config.output, {}, "another run is training there"),
       directions_(directions_of(config)) {
   resume();
   prepare();
@@ -169,7 +162,7 @@ TranslationRun::TranslationRun(const Config& config, const TranslationRunOptions
 void TranslationRun::resume() {
   const std::optional<Checkpoint> checkpoint = load_checkpoint(directory_);
   if (!checkpoint) return;
-  check(options_.resume, kWho, ": ", directory_.string(), " holds the checkpoint of step ", checkpoint->step,
+  check(options_.resume, directory_.string(), " holds the checkpoint of step ", checkpoint->step,
         " of another run; resume it, remove the directory or name another output");
   state_ = RunState::from_json(checkpoint->state);
   check_resumable(config_, state_.config);
@@ -179,7 +172,7 @@ void TranslationRun::resume() {
 
 void TranslationRun::prepare() {
   TrainingData data = read_training_data(config_);
-  check(resumed_step_ == 0 || data.digest == state_.data_digest, kWho, ": data ", config_.data.string(),
+  check(resumed_step_ == 0 || data.digest == state_.data_digest, config_.data.string(),
         " has changed since the checkpoint of step ", resumed_step_, " was made; resuming wants the same pairs");
   state_.config = config_;
   state_.data_digest = data.digest;
@@ -195,7 +188,7 @@ void TranslationRun::prepare() {
       *tokenizer_, directions_, data.parts.validation,
       Validator::Options{
           .sentences = config_.validate_sentences, .max_length = kPositions, .batch_tokens = config_.batch_tokens});
-  check(!validator_->empty() || config_.patience == 0, kWho, ": patience is ", config_.patience, ", and data ",
+  check(!validator_->empty() || config_.patience == 0, "patience is ", config_.patience, ", and data ",
         config_.data.string(), " gives no validation sentences; expected 0");
   EncodedPairs encoded = encode_pairs(*tokenizer_, directions_, data.parts.training, kPositions);
   examples_ = std::move(encoded.examples);
@@ -329,8 +322,8 @@ void TranslationRun::judge(const ValidationReport& report) {
 void TranslationRun::write_course() const {
   std::string lines;
   for (const ValidationReport& report : state_.validations) lines += validation_line(report) + "\n";
-  replace_file(directory_ / "validation.jsonl", lines, kWho);
-  replace_file(directory_ / "plot.html", plot_html(history_, state_.validations, directions_), kWho);
+  replace_file(directory_ / "validation.jsonl", lines);
+  replace_file(directory_ / "plot.html", plot_html(history_, state_.validations, directions_));
 }
 
 void TranslationRun::write_model(const TrainingReport& report) {
@@ -344,8 +337,8 @@ void TranslationRun::write_model(const TrainingReport& report) {
       weights_twin_.of(weights_->model(), best ? weights_->best().state_dict() : weights_now());
   tokenizer_->save(config_.output);
   cpu_twin_.of(model).save(config_.output, weights_dtype(config_));
-  replace_file(config_.output / "training_config.json", config_.to_json(), kWho);
-  replace_file(config_.output / "README.md", model_card(config_, facts, state_.validations), kWho);
+  replace_file(config_.output / "training_config.json", config_.to_json());
+  replace_file(config_.output / "README.md", model_card(config_, facts, state_.validations));
 }
 
 }  // namespace
