@@ -7,6 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json_text.h"
+#include "base/terminal.h"
+
 namespace cli {
 
 // Texts from standard input, as many at a time as are available, so that a slow writer gets answers in between.
@@ -34,14 +37,10 @@ std::vector<std::string> read_lines(const std::string& file);
 // Puts the text in the file's place at once or, with an exception, not at all; "-" is standard output.
 void write_file(const std::string& file, std::string_view text);
 
-// Whether a descriptor is a terminal, and how many columns it has.
-bool is_terminal(int descriptor);
-std::int64_t terminal_width(int descriptor, std::int64_t otherwise);
-
-// A text as JSON: in quotes, with escapes; what is not UTF-8 becomes U+FFFD.
-std::string json_string(std::string_view text);
-// A number as JSON; null where it is not finite.
-std::string json_number(double value);
+using headway::internal::is_terminal;
+using headway::internal::json_number;
+using headway::internal::json_string;
+using headway::internal::terminal_width;
 
 // A number with so many digits behind the point.
 std::string fixed(double value, int digits);

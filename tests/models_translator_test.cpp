@@ -48,6 +48,39 @@ TEST(Languages, HaveManyNames) {
   EXPECT_EQ(find_language("xyz", {"xyz"}), "xyz");  // a code that no table has
 }
 
+TEST(Languages, HaveOneEnglishName) {
+  using headway::internal::language_name;
+  for (const char* code : {"deu", "de", "ger", "German"}) EXPECT_EQ(language_name(code), "German") << code;
+  EXPECT_EQ(language_name("cmn"), "Chinese");
+  EXPECT_EQ(language_name("fin"), "Finnish");
+  EXPECT_EQ(language_name("xyz"), "xyz");
+  EXPECT_EQ(language_name("pt-BR"), "pt-BR");  // Portuguese alone would lose the country
+}
+
+TEST(Languages, ACodeInFrontOfATextChooses) {
+  using headway::internal::split_language_code;
+  const Strings codes = {"deu", "eng"};
+  const auto split = [&](std::string_view text) {
+    const auto [code, body] = split_language_code(text, codes);
+    return std::string(code) + "|" + std::string(body);
+  };
+  EXPECT_EQ(split(">>deu<< Hello"), "deu| Hello");
+  EXPECT_EQ(split(">>eng<<"), "eng|");
+  EXPECT_EQ(split(">>fra<< Hello"), "|>>fra<< Hello");
+  EXPECT_EQ(split(">>deu Hello"), "|>>deu Hello");
+  EXPECT_EQ(split("Hello >>deu<<"), "|Hello >>deu<<");
+  EXPECT_EQ(split(""), "|");
+}
+
+TEST(Languages, OfATextThatNamesNone) {
+  using headway::internal::choose_target_language;
+  EXPECT_EQ(choose_target_language("The cat is here.", {}), "");
+  EXPECT_EQ(choose_target_language("The cat is here.", {"eng"}), "eng");
+  EXPECT_EQ(choose_target_language("The cat is here.", {"deu", "eng"}), "deu");
+  EXPECT_EQ(choose_target_language("Tom", {"deu", "eng"}), std::nullopt);
+  EXPECT_EQ(choose_target_language("The cat is here.", {"deu", "eng", "fra"}), std::nullopt);
+}
+
 TEST(Languages, AreGuessedByTheirCommonWords) {
   EXPECT_EQ(guess_language("The animal did not cross the street.", "deu", "eng"), "eng");
   EXPECT_EQ(guess_language("Das Tier hat die Straße nicht überquert.", "deu", "eng"), "deu");
@@ -164,13 +197,13 @@ TEST_F(TranslatorTest, ChoosesTheLanguage) {
   EXPECT_TRUE(found[3].to == "deu" || found[3].to == "eng");  // by the model's score
   EXPECT_EQ(translator().language_code("German"), "deu");
   EXPECT_EQ(message_of([&] { (void)translator().language_code("fr"); }),
-            "Translator: language \"fr\" is not there, expected one of deu, eng");
+            "language \"fr\" is not there, expected one of deu, eng");
   const headway::Translator one = make({});
   EXPECT_EQ(one.translate({"word"}, options)[0].to, "");
   EXPECT_PRED2(contains, message_of([&] { (void)one.language_code("de"); }), "one target language and no codes");
   const headway::Translator three = make({"deu", "eng", "fra"});
   EXPECT_EQ(message_of([&] { (void)three.translate({"word"}, options); }),
-            "Translator: the model has the target languages deu, eng, fra, and none was chosen");
+            "the model has the target languages deu, eng, fra, and none was chosen");
 }
 
 TEST_F(TranslatorTest, CutsLongTexts) {

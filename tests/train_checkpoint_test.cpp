@@ -139,26 +139,4 @@ TEST(TrainCheckpoint, AFullDiskLeavesTheEarlierOnes) {
   EXPECT_EQ(headway::load_checkpoint(directory.path())->step, 10);
 }
 
-TEST(TrainCheckpoint, StrayFilesGoAndOthersStay) {
-  const TemporaryDirectory directory;
-  for (const char* name : {".headway-12-0.tmp", ".headway-99999-3.tmp", ".headway-12", "notes.tmp"}) {
-    headway_test::write_bytes(directory / name, "x");
-  }
-  headway::internal::remove_stray_files(directory.path());
-  EXPECT_EQ(sorted_listing(directory), (Names{".headway-12", "notes.tmp"}));
-}
-
-TEST(TrainCheckpoint, ADirectoryIsForOneRunAtATime) {
-  const TemporaryDirectory directory;
-  {
-    const headway::internal::DirectoryLock lock(directory / "run");
-    EXPECT_NE(message_of([&] { headway::internal::DirectoryLock(directory / "run"); }).find("another run"),
-              std::string::npos);
-  }
-  const headway::internal::DirectoryLock again(directory / "run");
-  headway_test::write_bytes(directory / "file", "x");
-  EXPECT_NE(message_of([&] { headway::internal::DirectoryLock(directory / "file"); }).find("cannot be made"),
-            std::string::npos);
-}
-
 }  // namespace

@@ -6,6 +6,7 @@
 #include <limits>
 #include <sstream>
 
+#include "base/terminal.h"
 #include "support/files.h"
 #include "support/message_of.h"
 #include "train/progress.h"

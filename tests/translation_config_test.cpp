@@ -137,9 +137,9 @@ TEST(TranslationConfig, TheDeviceMustBeThere) {
 }
 
 TEST(TranslationConfig, FilesThatAreNoObjectAreRefused) {
-  EXPECT_PRED2(contains, load_error("epochs = 3"), "config.json: is no JSON");
+  EXPECT_PRED2(contains, load_error("epochs = 3"), "config.json: is not JSON");
   EXPECT_PRED2(contains, load_error("[1]"), "expected a JSON object");
-  EXPECT_PRED2(contains, load_error(""), "is no JSON");
+  EXPECT_PRED2(contains, load_error(""), "is not JSON");
   EXPECT_PRED2(contains, load_error(R"({"epochs": 3, "epochs": 4})"), "has \"epochs\" twice");
   EXPECT_PRED2(contains, message_of([] { TranslationTrainingConfig::load("/nowhere/config.json"); }),
                "/nowhere/config.json");

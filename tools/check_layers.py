@@ -30,7 +30,7 @@ FOLDERS = {
     "models": MODELS,
     "generate": GENERATE,
     "translation": GENERATE | {"train"},
-    "report": BASE | {"translation"},
+    "report": BASE | {"text", "translation"},  # text: the names of languages
     "tasks": GENERATE | {"train", "translation", "report"},
     "explain": GENERATE | {"tasks"},
 }
@@ -51,7 +51,7 @@ THIRD_PARTY = {
     "nccl": ("src/dist/",),
     "mpi.h": ("src/dist/",),
     "nanobind/": ("python/",),
-    "nlohmann/": ("src/base/", "src/io/", "src/text/", "src/models/", "src/translation/", "src/report/", "src/explain/"),
+    "nlohmann/": ("src/base/",),
     "sentencepiece": ("src/text/",),
     "zip.h": ("src/text/",),
     "CLI/": ("cli/",),

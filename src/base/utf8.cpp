@@ -46,6 +46,28 @@ char32_t next_character(std::string_view& text, bool& valid) {
   return kReplacementCharacter;
 }
 
+char32_t next_character(std::string_view& text) {
+  bool ignored = true;
+  return next_character(text, ignored);
+}
+
+void append_utf8(std::string& text, char32_t character) {
+  const auto put = [&](char32_t byte) { text.push_back(static_cast<char>(byte)); };
+  const auto tail = [&](unsigned shift) { put(0x80U | (character >> shift & 0x3FU)); };
+  if (character < 0x80) return put(character);
+  if (character < 0x800) {
+    put(0xC0U | character >> 6U);
+  } else if (character < 0x10000) {
+    put(0xE0U | character >> 12U);
+    tail(6);
+  } else {
+    put(0xF0U | character >> 18U);
+    tail(12);
+    tail(6);
+  }
+  tail(0);
+}
+
 bool is_utf8(std::string_view text) {
   bool valid = true;
   while (!text.empty() && valid) next_character(text, valid);
@@ -74,6 +96,12 @@ std::u32string decode_utf8(std::string_view text) {
   bool valid = true;
   while (!text.empty()) characters += next_character(text, valid);
   return characters;
+}
+
+std::string shortened(std::string_view text, std::size_t most) {
+  if (text.size() <= most) return std::string(text);
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0) == 0x80) --most;
+  return std::string(text.substr(0, most)) + "...";
 }
 
 std::int64_t count_characters(std::string_view text) {

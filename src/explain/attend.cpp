@@ -1,11 +1,13 @@
 // attend: the attention of one translation.
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/check.h"
 #include "headway/attention_view.h"
 #include "headway/autograd.h"
+#include "nn/evaluation_guard.h"
 #include "text/languages.h"
 
 namespace headway::inline v0 {
@@ -21,42 +23,12 @@ std::vector<std::string> tokens_of(const TranslationTokenizer& tokenizer, const 
   return tokens;
 }
 
-// A known target language's code at the beginning of a text, as in ">>deu<< ...", or "".
-std::string leading_code(const std::string& text, const std::vector<std::string>& languages) {
-  for (const std::string& language : languages) {
-    if (text.starts_with(">>" + language + "<<")) return language;
-  }
-  return {};
-}
-
 // The target language's code, "" for a model of one direction: that of Translator::translate.
-std::string chosen_language(const Translator& translator, const std::string& text, const std::string& wanted) {
-  const std::vector<std::string>& languages = translator.tokenizer().languages();
+std::string chosen_language(const Translator& translator, std::string_view body, const std::string& wanted) {
   if (!wanted.empty()) return translator.language_code(wanted);
-  if (languages.size() <= 1) return languages.empty() ? "" : languages.front();
-  if (languages.size() == 2) {
-    const std::optional<std::string> from = guess_language(text, languages[0], languages[1]);
-    if (from) return languages[*from == languages[0] ? 1 : 0];
-  }
-  return translator.translate({text}).front().to;
+  const std::optional<std::string> chosen = choose_target_language(body, translator.tokenizer().languages());
+  return chosen ? *chosen : translator.translate({std::string(body)}).front().to;
 }
-
-// Turns dropout off while it lives.
-class EvaluationGuard {
- public:
-  explicit EvaluationGuard(const Module& module) : module_(module), was_training_(module.is_training()) {
-    if (was_training_) module_.eval();
-  }
-  ~EvaluationGuard() {
-    if (was_training_) module_.train();
-  }
-  EvaluationGuard(const EvaluationGuard&) = delete;
-  EvaluationGuard& operator=(const EvaluationGuard&) = delete;
-
- private:
-  const Module& module_;
-  bool was_training_;
-};
 
 void check_length(const char* what, const Ids& ids, std::int64_t most) {
   const auto count = static_cast<std::int64_t>(ids.size());
@@ -85,10 +57,10 @@ AttentionRecord attend(const Translator& translator, const std::string& text, co
   const std::int64_t positions = model.options().max_position_embeddings;
 
   AttentionRecord record;
-  const std::string code = leading_code(text, tokenizer.languages());
-  record.source = code.empty() ? text : text.substr(code.size() + 4);
+  const auto [code, body] = split_language_code(text, tokenizer.languages());
+  record.source = body;
   check(record.source.find_first_not_of(kBlanks) != std::string::npos, "attend: text is blank, expected a sentence");
-  record.language = code.empty() ? chosen_language(translator, text, options.to) : code;
+  record.language = code.empty() ? chosen_language(translator, body, options.to) : std::string(code);
   const Ids source = tokenizer.encode_source(record.source, record.language);
   check_length("text", source, positions);
 

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "base/markup.h"
 #include "explain/json.h"
 #include "explain/packing.h"
 #include "explain/record.h"
@@ -24,7 +25,7 @@ void append_weights(std::string& page, std::size_t part, const std::string& name
 std::string describe_parts(const AttentionRecord& record) {
   std::string json;
   for (const AttentionPart& part : record.parts) {
-    json += std::string(json.empty() ? "" : ",") + "{\"name\":" + json_string(part.name) +
+    json += std::string(json.empty() ? "" : ",") + "{\"name\":" + json_script_string(part.name) +
             ",\"queries\":" + json_strings(part.queries) + ",\"keys\":" + json_strings(part.keys) +
             ",\"layers\":" + std::to_string(part.layers.size()) + ",\"heads\":" + std::to_string(head_count(part)) +
             "}";
@@ -33,9 +34,10 @@ std::string describe_parts(const AttentionRecord& record) {
 }
 
 std::string record_data(const AttentionRecord& record) {
-  std::string data = "<script type=\"application/json\" id=\"record\">{\"source\":" + json_string(record.source) +
-                     ",\"target\":" + json_string(record.target) + ",\"language\":" + json_string(record.language) +
-                     ",\"parts\":" + describe_parts(record) + "}</script>\n";
+  std::string data =
+      "<script type=\"application/json\" id=\"record\">{\"source\":" + json_script_string(record.source) +
+      ",\"target\":" + json_script_string(record.target) + ",\"language\":" + json_script_string(record.language) +
+      ",\"parts\":" + describe_parts(record) + "}</script>\n";
   for (std::size_t i = 0; i < record.parts.size(); ++i) {
     const AttentionPart& part = record.parts[i];
     for (std::size_t layer = 0; layer < part.layers.size(); ++layer) {
@@ -61,7 +63,7 @@ std::string attention_html(const AttentionRecord& record) {
   const std::string_view page = viewer_page();
   const std::size_t title = page.find(kTitle), data = page.find(kRecord);
   std::string html(page.substr(0, title));
-  html += escape_markup(record.source);
+  html += escape_markup(printable(record.source));
   html += page.substr(title + kTitle.size(), data - title - kTitle.size());
   html += record_data(record);
   html += page.substr(data + kRecord.size());

@@ -1,8 +1,7 @@
-// attention_json, and JSON's strings and numbers.
+// attention_json, and arrays of JSON.
 #include "explain/json.h"
 
 #include <charconv>
-#include <nlohmann/json.hpp>
 
 #include "explain/record.h"
 #include "headway/attention_view.h"
@@ -10,12 +9,6 @@
 namespace headway::inline v0 {
 namespace internal {
 namespace {
-
-void replace_all(std::string& text, std::string_view from, std::string_view to) {
-  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
-    text.replace(at, from.size(), to);
-  }
-}
 
 // The dimensions from `dim` on of values that lie row by row.
 void append_numbers(std::string& json, const Shape& shape, int dim, const float*& values) {
@@ -34,7 +27,7 @@ void append_numbers(std::string& json, const Shape& shape, int dim, const float*
 }
 
 void append_attention_part(std::string& json, const AttentionRecord& record, const AttentionPart& part) {
-  json += "{\"name\":" + json_string(part.name) + ",\"queries\":" + json_strings(part.queries) +
+  json += "{\"name\":" + json_script_string(part.name) + ",\"queries\":" + json_strings(part.queries) +
           ",\"keys\":" + json_strings(part.keys) + ",\"layers\":[";
   for (std::size_t layer = 0; layer < part.layers.size(); ++layer) {
     if (layer > 0) json += ',';
@@ -51,17 +44,9 @@ void append_attention_part(std::string& json, const AttentionRecord& record, con
 
 }  // namespace
 
-std::string json_string(std::string_view text) {
-  std::string quoted = nlohmann::json(std::string(text)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  replace_all(quoted, "<", "\\u003c");
-  replace_all(quoted, "\xE2\x80\xA8", "\\u2028");
-  replace_all(quoted, "\xE2\x80\xA9", "\\u2029");
-  return quoted;
-}
-
 std::string json_strings(const std::vector<std::string>& texts) {
   std::string json = "[";
-  for (const std::string& text : texts) json += (json.size() > 1 ? "," : "") + json_string(text);
+  for (const std::string& text : texts) json += (json.size() > 1 ? "," : "") + json_script_string(text);
   return json + "]";
 }
 
@@ -76,8 +61,9 @@ void append_json_numbers(std::string& json, const Tensor& values) {
 std::string attention_json(const AttentionRecord& record) {
   using namespace internal;
   check_record("attention_json", record);
-  std::string json = "{\"source\":" + json_string(record.source) + ",\"target\":" + json_string(record.target) +
-                     ",\"language\":" + json_string(record.language) + ",\"parts\":[";
+  std::string json = "{\"source\":" + json_script_string(record.source) +
+                     ",\"target\":" + json_script_string(record.target) +
+                     ",\"language\":" + json_script_string(record.language) + ",\"parts\":[";
   for (const AttentionPart& part : record.parts) {
     if (&part != &record.parts.front()) json += ',';
     append_attention_part(json, record, part);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/markup.h"
 #include "explain/colors.h"
 #include "explain/packing.h"
 #include "explain/record.h"
@@ -152,7 +153,7 @@ std::string attention_svg(const AttentionRecord& record, const AttentionDrawing&
   const double step_x = panels.width() + panels.queries.size + 6 + kGap;
   const double step_y = panels.height() + panels.keys.size + 6 + kTitleHeight + kGap;
   const double heading_height = 34;
-  const std::string heading = escape_markup(part.name) + ", layer " + std::to_string(layer + 1);
+  const std::string heading = escape_markup(printable(part.name)) + ", layer " + std::to_string(layer + 1);
   std::string svg = opening(
       2 * kMargin + static_cast<double>(columns) * step_x - kGap,
       2 * kMargin + heading_height + static_cast<double>((count + columns - 1) / columns) * step_y - kGap, heading);

@@ -13,29 +13,6 @@ namespace {
 constexpr std::string_view kWordMark = "\xE2\x96\x81";  // U+2581, the mark of a word's beginning
 constexpr char32_t kJoiner = 0x200D;
 
-// Takes the first character off a text; what is not UTF-8 gives U+FFFD.
-char32_t next_code_point(std::string_view& text) {
-  bool valid = true;
-  return next_character(text, valid);
-}
-
-void append_utf8(std::string& text, char32_t code) {
-  const auto put = [&](char32_t byte) { text.push_back(static_cast<char>(byte)); };
-  const auto tail = [&](unsigned shift) { put(0x80U | (code >> shift & 0x3FU)); };
-  if (code < 0x80) return put(code);
-  if (code < 0x800) {
-    put(0xC0U | code >> 6U);
-  } else if (code < 0x10000) {
-    put(0xE0U | code >> 12U);
-    tail(6);
-  } else {
-    put(0xF0U | code >> 18U);
-    tail(12);
-    tail(6);
-  }
-  tail(0);
-}
-
 // Control characters, and marks that would turn the direction of the text around them.
 bool is_unsafe(char32_t code) {
   return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x2028 || code == 0x2029 ||
@@ -97,7 +74,7 @@ std::string lower_ascii(std::string text) {
 std::string printable(std::string_view text) {
   std::string result;
   while (!text.empty()) {
-    const char32_t code = next_code_point(text);
+    const char32_t code = next_character(text);
     append_utf8(result, is_unsafe(code) ? kReplacementCharacter : code);
   }
   return result;
@@ -117,37 +94,11 @@ TokenText token_text(std::string_view token) {
   return result;
 }
 
-std::string escape_markup(std::string_view text) {
-  std::string result;
-  for (const char c : printable(text)) {
-    switch (c) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      case '\'':
-        result += "&#39;";
-        break;
-      default:
-        result += c;
-    }
-  }
-  return result;
-}
-
 std::int64_t display_width(std::string_view text) {
   std::int64_t width = 0;
   char32_t last = 0;
   while (!text.empty()) {
-    const char32_t code = next_code_point(text);
+    const char32_t code = next_character(text);
     width += is_combining(code) || last == kJoiner ? 0 : is_wide(code) ? 2 : 1;
     last = code;
   }
@@ -158,7 +109,7 @@ std::vector<std::string> characters(std::string_view text) {
   std::vector<std::string> result;
   char32_t last = 0;
   while (!text.empty()) {
-    const char32_t code = next_code_point(text);
+    const char32_t code = next_character(text);
     if (result.empty() || !(is_combining(code) || last == kJoiner)) result.emplace_back();
     append_utf8(result.back(), code);
     last = code;

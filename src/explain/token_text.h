@@ -19,8 +19,6 @@ TokenText token_text(std::string_view token);
 
 // Valid UTF-8 without control characters and direction marks: each becomes U+FFFD.
 std::string printable(std::string_view text);
-// `printable` with the characters of markup escaped, for SVG and HTML.
-std::string escape_markup(std::string_view text);
 
 // How many columns of a terminal a printable text takes.
 std::int64_t display_width(std::string_view text);

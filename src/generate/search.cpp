@@ -14,6 +14,7 @@
 #include "generate/search_scores.h"
 #include "headway/autograd.h"
 #include "headway/ops.h"
+#include "nn/evaluation_guard.h"
 
 namespace headway::inline v0 {
 namespace internal {
@@ -23,23 +24,6 @@ using Source = std::vector<std::int64_t>;
 using TextOf = std::function<std::string(const std::vector<std::int64_t>&)>;
 
 constexpr const char* kNoNumbers = "search: the model gives logits that are no numbers";
-
-// Dropout is off while one lives.
-class EvaluationScope {
- public:
-  explicit EvaluationScope(const TranslationModel& model) : model_(model), was_training_(model.is_training()) {
-    if (was_training_) model_.eval();
-  }
-  ~EvaluationScope() {
-    if (was_training_) model_.train();
-  }
-  EvaluationScope(const EvaluationScope&) = delete;
-  EvaluationScope& operator=(const EvaluationScope&) = delete;
-
- private:
-  const TranslationModel& model_;
-  bool was_training_;
-};
 
 void check_search(const TranslationModelOptions& model, const std::vector<Source>& sources,
                   const SearchOptions& options) {
@@ -336,7 +320,7 @@ std::vector<std::vector<Hypothesis>> search_with(const StepDecoder& decoder, con
                                                  const SearchOptions& options, const TextOf& text_of) {
   check_search(decoder.model().options(), sources, options);
   const NoGradGuard guard;
-  const EvaluationScope evaluation(decoder.model());
+  const EvaluationGuard evaluation(decoder.model());
   std::vector<std::size_t> order(sources.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),

@@ -4,13 +4,15 @@
 #include <bit>
 #include <cstring>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <tuple>
 #include <unordered_set>
 #include <utility>
 
 #include "base/check.h"
+#include "base/json.h"
+#include "base/json_text.h"
+#include "base/utf8.h"
 #include "io/safetensors.h"
 
 namespace headway::inline v0::internal {
@@ -19,6 +21,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "the format is little-endian, and tensors are used in place");
 
 constexpr std::size_t kLengthBytes = 8;
+constexpr std::size_t kLongestReason = 200;  // in a message
 constexpr const char* kMetadata = "__metadata__";
 
 // Every dtype of the format, with the bits of one element.
@@ -34,20 +37,19 @@ constexpr std::array<FileDType, 22> kFileDTypes = {{
 }};
 
 // Receives the events of the JSON parser. The depth is fixed by the format, so places stand for a stack.
-class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
+class HeaderReader : public JsonEvents {
  public:
   explicit HeaderReader(std::string_view path) : path_(path) {}
 
   std::vector<SafeTensorsEntry>& entries() { return entries_; }
   std::map<std::string, std::string>& metadata() { return metadata_; }
 
-  bool null() override { refuse("null"); }
-  bool boolean(bool) override { refuse("a boolean"); }
-  bool number_integer(number_integer_t) override { refuse("a number with a minus sign"); }
-  bool number_float(number_float_t, const string_t& text) override { refuse("the number " + shortened(text)); }
-  bool binary(binary_t&) override { refuse("binary data"); }
+  void null() override { refuse("null"); }
+  void boolean(bool) override { refuse("a boolean"); }
+  void negative(std::int64_t) override { refuse("a number with a minus sign"); }
+  void number(double, std::string_view text) override { refuse("the number " + shortened(text, kLongestReason)); }
 
-  bool number_unsigned(number_unsigned_t value) override {
+  void integer(std::uint64_t value) override {
     if (place_ == Place::shape) {
       check(value <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()), where(), "has the size ",
             value, " in its shape, which 63 bits cannot hold");
@@ -59,10 +61,9 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     } else {
       refuse("the number " + std::to_string(value));
     }
-    return true;
   }
 
-  bool string(string_t& value) override {
+  void string(std::string&& value) override {
     if (place_ == Place::metadata) {
       metadata_[key_] = std::move(value);
     } else if (place_ == Place::tensor && key_ == "dtype") {
@@ -70,10 +71,9 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     } else {
       refuse("the string " + in_quotes(value));
     }
-    return true;
   }
 
-  bool key(string_t& name) override {
+  void key(std::string&& name) override {
     key_ = std::move(name);
     if (place_ == Place::root) {
       if (!names_.insert(key_).second) {
@@ -92,10 +92,9 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
       check(!seen, where(), "has the field ", key_, " twice");
       seen = true;
     }
-    return true;
   }
 
-  bool start_object(std::size_t) override {
+  void start_object() override {
     if (place_ == Place::outside) {
       place_ = Place::root;
     } else if (place_ == Place::root && key_ == kMetadata) {
@@ -108,10 +107,9 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     } else {
       refuse("an object");
     }
-    return true;
   }
 
-  bool end_object() override {
+  void end_object() override {
     if (place_ == Place::tensor) {
       for (std::size_t i = 0; i < kFields.size(); ++i) {
         check(seen_[i], where(), "has no ", kFields[i]);
@@ -119,41 +117,30 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
       entries_.push_back(std::move(entry_));
     }
     place_ = place_ == Place::root ? Place::outside : Place::root;
-    return true;
   }
 
-  bool start_array(std::size_t) override {
+  void start_array() override {
     if (place_ != Place::tensor || key_ == "dtype") {
       refuse("an array");
     }
     place_ = key_ == "shape" ? Place::shape : Place::offsets;
     offset_count_ = 0;
-    return true;
   }
 
-  bool end_array() override {
+  void end_array() override {
     check(place_ == Place::shape || offset_count_ == 2, where(), "has ", offset_count_,
           " data_offsets, expected 2: begin and end");
     place_ = Place::tensor;
-    return true;
   }
 
-  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& error) override {
-    std::string_view text = error.what();
-    if (const std::size_t tag = text.find("] "); text.starts_with('[') && tag != text.npos) {
-      text.remove_prefix(tag + 2);
-    }
-    fail("safetensors: ", path_, ": the header is not valid JSON at its byte ", position, ": ", shortened(text));
+  void invalid(std::size_t byte, std::string_view reason) override {
+    fail("safetensors: ", path_, ": the header is not valid JSON at its byte ", byte, ": ",
+         shortened(reason, kLongestReason));
   }
 
  private:
   enum class Place { outside, root, metadata, tensor, shape, offsets };
   static constexpr std::array<std::string_view, 3> kFields = {"dtype", "shape", "data_offsets"};
-
-  static std::string shortened(std::string_view text) {
-    constexpr std::size_t kLongest = 200;
-    return text.size() <= kLongest ? std::string(text) : std::string(text.substr(0, kLongest)) + "...";
-  }
 
   // How an error about the tensor at hand begins.
   AboutTensor where() const { return {path_, entry_.name}; }
@@ -200,7 +187,6 @@ std::string_view header_text(std::span<const std::byte> file, std::string_view p
         file.size() - kLengthBytes, " bytes follow; the file is truncated or of another format");
   const std::string_view text(reinterpret_cast<const char*>(file.data()) + kLengthBytes, length);
   check(text.starts_with('{'), "safetensors: ", path, ": the header does not start with {");
-  // The JSON parser takes a zero byte for the end and would not look at what follows.
   check(text.find('\0') == text.npos, "safetensors: ", path, ": the header has a zero byte");
   return text;
 }
@@ -252,26 +238,16 @@ void check_coverage(const std::vector<SafeTensorsEntry>& entries, std::uint64_t 
 }
 
 // A string as JSON; throws where it is not UTF-8.
-std::string json_string(const std::string& text, const char* what, std::string_view path) {
-  try {
-    return nlohmann::json(text).dump();
-  } catch (const nlohmann::json::type_error&) {
-    fail("safetensors: ", path, ": the ", what, " ", in_quotes(text), " is not valid UTF-8");
-  }
+std::string checked_json(const std::string& text, const char* what, std::string_view path) {
+  if (!is_utf8(text)) fail("safetensors: ", path, ": the ", what, " ", in_quotes(text), " is not valid UTF-8");
+  return json_string(text);
 }
 
 }  // namespace
 
 std::string in_quotes(std::string_view name) {
   constexpr std::size_t kLongest = 100;
-  if (name.size() <= kLongest) {
-    return "'" + std::string(name) + "'";
-  }
-  std::size_t cut = kLongest;
-  while (cut > 0 && (static_cast<unsigned char>(name[cut]) & 0xC0) == 0x80) {
-    --cut;  // never inside a character
-  }
-  return "'" + std::string(name.substr(0, cut)) + "...'";
+  return "'" + shortened(name, kLongest) + "'";
 }
 
 void append_part(std::ostream& text, const AboutTensor& part) {
@@ -281,7 +257,7 @@ void append_part(std::ostream& text, const AboutTensor& part) {
 SafeTensorsHeader parse_safetensors(std::span<const std::byte> file, std::string_view path) {
   const std::string_view text = header_text(file, path);
   HeaderReader reader(path);
-  nlohmann::json::sax_parse(text.begin(), text.end(), &reader);
+  scan_json(text, reader);
 
   SafeTensorsHeader header;
   header.entries = std::move(reader.entries());
@@ -305,14 +281,14 @@ std::string format_safetensors_header(const SafeTensorsHeader& header, std::stri
     text += '"' + std::string(kMetadata) + "\":{";
     for (const auto& [key, value] : header.metadata) {
       text += text.back() == '{' ? "" : ",";
-      text += json_string(key, "metadata key", path) + ":" + json_string(value, "metadata value", path);
+      text += checked_json(key, "metadata key", path) + ":" + checked_json(value, "metadata value", path);
     }
     text += "}";
   }
   for (const SafeTensorsEntry& entry : header.entries) {
     check(entry.name != kMetadata, "safetensors: ", path, ": no tensor can have the name ", kMetadata);
     text += text.size() == 1 ? "" : ",";
-    text += json_string(entry.name, "name", path) + ":{\"dtype\":\"" + entry.dtype + "\",\"shape\":[";
+    text += checked_json(entry.name, "name", path) + ":{\"dtype\":\"" + entry.dtype + "\",\"shape\":[";
     for (const std::int64_t size : entry.shape) {
       text += (text.back() == '[' ? "" : ",") + std::to_string(size);
     }

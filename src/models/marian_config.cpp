@@ -1,21 +1,17 @@
 #include "models/marian_config.h"
 
 #include <array>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
 #include "base/check.h"
 #include "base/files.h"
+#include "base/json.h"
+#include "base/utf8.h"
 #include "models/model_checks.h"
 
 namespace headway::inline v0::internal {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-constexpr const char* kLoad = "TranslationModel::load";
-constexpr const char* kSave = "TranslationModel::save";
 
 // The first is what is written.
 constexpr std::array<std::pair<const char*, Activation>, 7> kActivations = {{
@@ -31,26 +27,19 @@ constexpr std::array<std::pair<const char*, Activation>, 7> kActivations = {{
 // One config.json, with messages that name it.
 class Config {
  public:
-  explicit Config(const std::filesystem::path& file) : name_(file.string()) {
-    try {
-      fields_ = Json::parse(read_whole_file(file, kLoad));
-    } catch (const Json::exception& error) {
-      fail(kLoad, ": ", name_, ": is no JSON: ", error.what());
-    }
-    check(fields_.is_object(), kLoad, ": ", name_, ": is no JSON object");
+  explicit Config(const std::filesystem::path& file) : name_(file.string()), fields_(read_json(file)) {
+    check(fields_.is_object(), name_, ": is no JSON object");
   }
-
-  std::string where() const { return std::string(kLoad) + ": " + name_; }
 
   // A field that is there and not null.
   const Json* find(const char* field) const {
-    const auto found = fields_.find(field);
-    return found == fields_.end() || found->is_null() ? nullptr : &*found;
+    const Json* found = fields_.find(field);
+    return found == nullptr || found->is_null() ? nullptr : found;
   }
 
   std::int64_t integer(const char* field) const {
     const Json* value = find(field);
-    check(value != nullptr, kLoad, ": ", name_, ": ", field, " is not there");
+    check(value != nullptr, name_, ": ", field, " is not there");
     return integer_of(field, *value);
   }
   std::int64_t integer(const char* field, std::int64_t otherwise) const {
@@ -60,20 +49,20 @@ class Config {
   double number(const char* field, double otherwise) const {
     const Json* value = find(field);
     if (!value) return otherwise;
-    check(value->is_number(), kLoad, ": ", name_, ": ", field, " is ", shown(*value), ", expected a number");
-    return value->get<double>();
+    check(value->is_number(), name_, ": ", field, " is ", shown(*value), ", expected a number");
+    return value->number();
   }
   bool boolean(const char* field, bool otherwise) const {
     const Json* value = find(field);
     if (!value) return otherwise;
-    check(value->is_boolean(), kLoad, ": ", name_, ": ", field, " is ", shown(*value), ", expected true or false");
-    return value->get<bool>();
+    check(value->is_boolean(), name_, ": ", field, " is ", shown(*value), ", expected true or false");
+    return value->boolean();
   }
 
   // Refuses a model that this one is not.
   void require(const char* field, bool expected) const {
     const bool value = boolean(field, expected);
-    check(value == expected, kLoad, ": ", name_, ": ", field, " is ", value, ", and only ", expected, " is supported");
+    check(value == expected, name_, ": ", field, " is ", value, ", and only ", expected, " is supported");
   }
 
   Activation activation() const {
@@ -81,24 +70,22 @@ class Config {
     if (!value) return Activation::gelu;  // MarianConfig's default
     std::string names;
     for (const auto& [name, activation] : kActivations) {
-      if (value->is_string() && value->get<std::string>() == name) return activation;
+      if (value->is_string() && value->string() == name) return activation;
       names += (names.empty() ? "" : ", ") + std::string(name);
     }
-    fail(kLoad, ": ", name_, ": activation_function is ", shown(*value), ", expected one of ", names);
+    fail(name_, ": activation_function is ", shown(*value), ", expected one of ", names);
   }
 
   static std::string shown(const Json& value) {
     constexpr std::size_t kMost = 60;
-    const std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
-    return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
+    return shortened(value.text(), kMost);
   }
   const std::string& name() const { return name_; }
 
  private:
   std::int64_t integer_of(const char* field, const Json& value) const {
-    check(value.is_number_integer() && (!value.is_number_unsigned() || value.get<std::uint64_t>() <= INT64_MAX), kLoad,
-          ": ", name_, ": ", field, " is ", shown(value), ", expected an integer");
-    return value.get<std::int64_t>();
+    check(value.is_int64(), name_, ": ", field, " is ", shown(value), ", expected an integer");
+    return value.int64();
   }
 
   std::string name_;
@@ -107,7 +94,7 @@ class Config {
 
 void check_kind(const Config& config) {
   const Json* type = config.find("model_type");
-  check(type != nullptr && *type == "marian", kLoad, ": ", config.name(), ": model_type is ",
+  check(type != nullptr && type->is_string() && type->string() == "marian", config.name(), ": model_type is ",
         type ? Config::shown(*type) : std::string("not there"), ", expected \"marian\"");
   config.require("is_encoder_decoder", true);
   config.require("share_encoder_decoder_embeddings", true);
@@ -119,7 +106,7 @@ void check_kind(const Config& config) {
   config.require("add_bias_logits", false);
 }
 
-void write_json(const std::filesystem::path& file, const Json& json) { replace_file(file, json.dump(2) + "\n", kSave); }
+void write_json(const std::filesystem::path& file, const Json& json) { replace_file(file, json.text(2) + "\n"); }
 
 }  // namespace
 
@@ -129,7 +116,7 @@ TranslationModelOptions read_marian_config(const std::filesystem::path& file) {
   TranslationModelOptions options;
   options.vocab_size = config.integer("vocab_size");
   const std::int64_t decoder_vocab = config.integer("decoder_vocab_size", options.vocab_size);
-  check(decoder_vocab == options.vocab_size, config.where(), ": decoder_vocab_size is ", decoder_vocab,
+  check(decoder_vocab == options.vocab_size, config.name(), ": decoder_vocab_size is ", decoder_vocab,
         ", expected vocab_size, ", options.vocab_size);
   options.d_model = config.integer("d_model");
   options.encoder_layers = config.integer("encoder_layers");
@@ -147,7 +134,7 @@ TranslationModelOptions read_marian_config(const std::filesystem::path& file) {
   options.eos_token_id = config.integer("eos_token_id", 0);
   options.pad_token_id = config.integer("pad_token_id");
   options.decoder_start_token_id = config.integer("decoder_start_token_id", options.pad_token_id);
-  check_model_options(config.where(), options);
+  check_model_options(config.name(), options);
   return options;
 }
 
@@ -156,9 +143,9 @@ void write_marian_config(const std::filesystem::path& file, const TranslationMod
   for (const auto& [name, value] : kActivations) {
     if (value == options.activation && !activation) activation = name;
   }
-  check(activation != nullptr, kSave, ": the activation has no name in a config.json");
+  check(activation != nullptr, "the activation has no name in a config.json");
   // "dtype" is what to compute in, whatever the tensors of the file are.
-  const Json json = {{"architectures", {"MarianMTModel"}},
+  const Json json = {{"architectures", std::vector<Json>{"MarianMTModel"}},
                      {"model_type", "marian"},
                      {"dtype", "float32"},
                      {"vocab_size", options.vocab_size},
@@ -197,8 +184,8 @@ void write_marian_config(const std::filesystem::path& file, const TranslationMod
 }
 
 void write_generation_config(const std::filesystem::path& file, const TranslationModelOptions& options) {
-  const Json pad = Json::array({options.pad_token_id});
-  const Json json = {{"bad_words_ids", Json::array({pad})},
+  const std::vector<Json> pad = {options.pad_token_id};
+  const Json json = {{"bad_words_ids", std::vector<Json>{pad}},
                      {"bos_token_id", nullptr},
                      {"decoder_start_token_id", options.decoder_start_token_id},
                      {"eos_token_id", options.eos_token_id},

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/files.h"
 #include "headway/autograd.h"
 #include "headway/ops.h"
 #include "headway/safetensors.h"
@@ -20,8 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kLoad = "TranslationModel::load";
-constexpr const char* kSave = "TranslationModel::save";
 constexpr const char* kBias = "final_logits_bias";
 // The one embedding may be under any of these, or all.
 constexpr std::array<const char*, 4> kEmbedding = {"model.shared.weight", "model.encoder.embed_tokens.weight",
@@ -35,9 +34,9 @@ class File {
   explicit File(const fs::path& path) : name_(path.string()), file_(SafeTensors::open(path)) {}
 
   Tensor get(const std::string& name, const Shape& shape) {
-    check(file_.contains(name), kLoad, ": ", name_, ": tensor ", name, " is not there, expected ", shape);
+    check(file_.contains(name), name_, ": tensor ", name, " is not there, expected ", shape);
     const Tensor tensor = file_.get(name);
-    check(is_floating(tensor.dtype()) && tensor.shape() == shape, kLoad, ": ", name_, ": tensor ", name, " is ", tensor,
+    check(is_floating(tensor.dtype()) && tensor.shape() == shape, name_, ": tensor ", name, " is ", tensor,
           ", expected floats ", shape);
     used_.insert(name);
     return tensor;
@@ -48,11 +47,11 @@ class File {
     for (const char* name : kEmbedding) {
       if (!file_.contains(name)) continue;
       const Tensor tensor = get(name, shape);
-      check(!embedding.defined() || equal(embedding, tensor), kLoad, ": ", name_, ": tensor ", name,
+      check(!embedding.defined() || equal(embedding, tensor), name_, ": tensor ", name,
             " differs from the other embeddings, and only one for source, target and output is supported");
       if (!embedding.defined()) embedding = tensor;
     }
-    check(embedding.defined(), kLoad, ": ", name_, ": tensor ", kEmbedding[0], " is not there, expected ", shape);
+    check(embedding.defined(), name_, ": tensor ", kEmbedding[0], " is not there, expected ", shape);
     return embedding;
   }
 
@@ -64,14 +63,14 @@ class File {
       const Tensor table =
           sinusoidal_positions(options.max_position_embeddings, options.d_model, Sinusoid::halves, DType::float32);
       const double tolerance = item_size(tensor.dtype()) == 2 ? 1e-2 : 1e-4;
-      check(differ_by(tensor.to(DType::float32).contiguous(), table) <= tolerance, kLoad, ": ", name_, ": tensor ",
-            name, " holds other positions than sines and cosines, which is not supported");
+      check(differ_by(tensor.to(DType::float32).contiguous(), table) <= tolerance, name_, ": tensor ", name,
+            " holds other positions than sines and cosines, which is not supported");
     }
   }
 
   void check_all_used() const {
     for (const std::string& name : file_.names()) {
-      check(used_.contains(name), kLoad, ": ", name_, ": tensor ", name, " is not part of such a model");
+      check(used_.contains(name), name_, ": tensor ", name, " is not part of such a model");
     }
   }
 
@@ -100,7 +99,7 @@ fs::path weights_of(const fs::path& directory) {
   const fs::path file = directory / "model.safetensors";
   if (!fs::exists(file, ignored)) {
     for (const char* other : {"model.safetensors.index.json", "pytorch_model.bin", "tf_model.h5"}) {
-      check(!fs::exists(directory / other, ignored), kLoad, ": ", directory.string(), ": has ", other,
+      check(!fs::exists(directory / other, ignored), directory.string(), ": has ", other,
             ", expected the weights in one file, model.safetensors");
     }
   }
@@ -120,7 +119,7 @@ Tensor joined(const MarianTensor& wanted, File& file) {
 
 TranslationModel TranslationModel::load(const fs::path& directory) {
   std::error_code ignored;
-  check(fs::is_directory(directory, ignored), kLoad, ": ", directory.string(), ": no such directory");
+  check(fs::is_directory(directory, ignored), directory.string(), ": no such directory");
   const TranslationModelOptions options = internal::read_marian_config(directory / "config.json");
   File file(weights_of(directory));
   const NoGradGuard guard;
@@ -138,10 +137,8 @@ TranslationModel TranslationModel::load(const fs::path& directory) {
 }
 
 void TranslationModel::save(const fs::path& directory, DType dtype) const {
-  check(is_floating(dtype), kSave, ": dtype is ", dtype, ", expected a floating one");
-  std::error_code problem;
-  fs::create_directories(directory, problem);
-  check(!problem, kSave, ": ", directory.string(), ": cannot be made: ", problem.message());
+  check(is_floating(dtype), "TranslationModel::save: dtype is ", dtype, ", expected a floating one");
+  internal::make_directories(directory);
   const NoGradGuard guard;
   const StateDict state = state_dict();
   std::map<std::string, Tensor> tensors;

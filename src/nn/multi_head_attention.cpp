@@ -48,8 +48,8 @@ LinearOptions out_proj_options(const MultiHeadAttentionOptions& options, std::in
           .dtype = options.dtype};
 }
 
-// True when both are the same numbers with the same way back for their gradients.
-bool is_same(const Tensor& a, const Tensor& b) {
+// True when both are the same view of the same numbers and record their gradient in the same place.
+bool is_same_tensor(const Tensor& a, const Tensor& b) {
   return a.raw_data() == b.raw_data() && a.device() == b.device() && a.shape() == b.shape() &&
          a.strides() == b.strides() && a.dtype() == b.dtype() &&
          TensorImpl::of(a).gradient() == TensorImpl::of(b).gradient();
@@ -127,7 +127,7 @@ struct MultiHeadAttention::Call {
 
   // A batch of one; tensors that were the same still are.
   void add_batch() {
-    const bool same_key = is_same(input.key, input.query), same_value = is_same(input.value, input.key);
+    const bool same_key = is_same_tensor(input.key, input.query), same_value = is_same_tensor(input.value, input.key);
     input.query = input.query.unsqueeze(0);
     input.key = same_key ? input.query : input.key.unsqueeze(0);
     input.value = same_value ? input.key : input.value.unsqueeze(0);
@@ -166,8 +166,8 @@ struct MultiHeadAttention::Call {
               heads(project(input.value, layer.v_proj_weight_.get(), biases[2]), 0, kv_heads)};
     }
     const Tensor& weight = layer.in_proj_weight_.get();
-    const bool one_key_value = is_same(input.key, input.value);
-    if (one_key_value && is_same(input.query, input.key) && !reads_static_cache()) {
+    const bool one_key_value = is_same_tensor(input.key, input.value);
+    if (one_key_value && is_same_tensor(input.query, input.key) && !reads_static_cache()) {
       const Tensor all = project(input.query, weight, bias);
       return {heads(all, 0, query_heads), heads(all, q, kv_heads), heads(all, q + kv, kv_heads)};
     }

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <limits>
 
+#include "base/markup.h"
+
 namespace headway::inline v0::internal {
 namespace {
 
@@ -103,7 +105,7 @@ std::string drawn(const ChartLine& line, const Axis& x, const Axis& y) {
     points += (points.empty() ? "" : " ") + px + "," + py;
     if (line.dots) {
       dots += "<circle cx=\"" + px + "\" cy=\"" + py + "\" r=\"3.5\" style=\"fill:var(--" + line.style + ")\"><title>" +
-              escaped(line.name) + ", step " + label(point.x) + ": " + label(point.y) + "</title></circle>\n";
+              escape_markup(line.name) + ", step " + label(point.x) + ": " + label(point.y) + "</title></circle>\n";
     }
   }
   if (points.empty()) return "";
@@ -111,29 +113,6 @@ std::string drawn(const ChartLine& line, const Axis& x, const Axis& y) {
 }
 
 }  // namespace
-
-std::string escaped(const std::string& text) {
-  std::string safe;
-  for (const char character : text) {
-    switch (character) {
-      case '&':
-        safe += "&amp;";
-        break;
-      case '<':
-        safe += "&lt;";
-        break;
-      case '>':
-        safe += "&gt;";
-        break;
-      case '"':
-        safe += "&quot;";
-        break;
-      default:
-        safe += character;
-    }
-  }
-  return safe;
-}
 
 std::vector<ChartPoint> thinned(const std::vector<ChartPoint>& points, std::size_t count) {
   if (points.size() <= count) return points;
@@ -156,13 +135,13 @@ std::vector<ChartPoint> thinned(const std::vector<ChartPoint>& points, std::size
 std::string chart_html(const Chart& chart) {
   const Axis x{.low = 0.0, .high = std::max(chart.last_step, 1.0), .pixel_low = kLeft, .pixel_high = kWidth - kRight};
   const Axis y = fitted(chart);
-  std::string html = "<figure><figcaption>" + escaped(chart.title) + " <small>" + escaped(chart.y_label) +
+  std::string html = "<figure><figcaption>" + escape_markup(chart.title) + " <small>" + escape_markup(chart.y_label) +
                      "</small></figcaption>\n<svg viewBox=\"0 0 " + coordinate(kWidth) + " " + coordinate(kHeight) +
-                     "\" role=\"img\" aria-label=\"" + escaped(chart.title) + "\">\n" + grid(x, y);
+                     "\" role=\"img\" aria-label=\"" + escape_markup(chart.title) + "\">\n" + grid(x, y);
   for (const ChartLine& line : chart.lines) html += drawn(line, x, y);
   html += "</svg>\n<ul class=\"legend\">";
   for (const ChartLine& line : chart.lines) {
-    html += "<li><i style=\"background:var(--" + line.style + ")\"></i>" + escaped(line.name) + "</li>";
+    html += "<li><i style=\"background:var(--" + line.style + ")\"></i>" + escape_markup(line.name) + "</li>";
   }
   return html + "</ul></figure>\n";
 }

@@ -32,7 +32,4 @@ std::string chart_html(const Chart& chart);
 // At most `count` points, each the mean of neighbouring points.
 std::vector<ChartPoint> thinned(const std::vector<ChartPoint>& points, std::size_t count);
 
-// Text for HTML, attributes included.
-std::string escaped(const std::string& text);
-
 }  // namespace headway::inline v0::internal

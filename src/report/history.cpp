@@ -1,10 +1,13 @@
-// The course of a run, as it happens and from its log.
+// The steps of a run, as they happen and from its log.
 #include "report/history.h"
 
 #include <algorithm>
 #include <fstream>
 #include <limits>
-#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/json.h"
+#include "headway/error.h"
 
 namespace headway::inline v0::internal {
 
@@ -24,29 +27,41 @@ void History::add(const StepReport& report) {
   steps_.push_back(std::move(step));
 }
 
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+double number_or_none(const Json* value) { return value && value->is_number() ? value->number() : kNone; }
+
+// The report in a line of a log; nothing where the line is none.
+std::optional<StepReport> report_of(const std::string& text) {
+  try {
+    const Json line = parse_json(text, "the log");
+    const Json* step = line.find("step");
+    if (step == nullptr || !step->is_int64()) return {};
+    StepReport report;
+    report.step = step->int64();
+    report.loss = number_or_none(line.find("loss"));
+    report.learning_rate = number_or_none(line.find("learning_rate"));
+    const Json* layers = line.find("layers");
+    if (layers == nullptr || !layers->is_object()) return report;
+    for (const JsonField& layer : layers->fields()) {
+      report.layers.push_back({layer.name, number_or_none(&layer.value)});
+    }
+    return report;
+  } catch (const Error&) {
+    return {};  // the last line of a run that was killed
+  }
+}
+
+}  // namespace
+
 History History::load(const std::filesystem::path& log, std::int64_t last_step) {
-  using Json = nlohmann::ordered_json;
-  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-  const auto number = [](const Json& line, const char* name) {
-    const auto found = line.find(name);
-    return found != line.end() && found->is_number() ? found->get<double>() : kNone;
-  };
   History history;
   std::ifstream file(log);
   for (std::string text; std::getline(file, text);) {
-    const Json line = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (!line.is_object() || !(number(line, "step") <= static_cast<double>(last_step))) continue;
-    StepReport report;
-    report.step = static_cast<std::int64_t>(number(line, "step"));
-    report.loss = number(line, "loss");
-    report.learning_rate = number(line, "learning_rate");
-    const auto layers = line.find("layers");
-    if (layers != line.end() && layers->is_object()) {
-      for (const auto& [name, norm] : layers->items()) {
-        report.layers.push_back({name, norm.is_number() ? norm.get<double>() : kNone});
-      }
-    }
-    history.add(report);
+    const std::optional<StepReport> report = report_of(text);
+    if (report && report->step <= last_step) history.add(*report);
   }
   return history;
 }

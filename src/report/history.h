@@ -1,4 +1,4 @@
-// The course of a run, for its plot.
+// The steps of a run, for its plot.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class History {
   };
 
   void add(const StepReport& report);
-  // Reads back the lines of a training.jsonl up to a step; lines that are none are passed over.
+  // Reads back the lines of a training.jsonl up to a step; lines that are unreadable are left out.
   static History load(const std::filesystem::path& log, std::int64_t last_step);
 
   const std::vector<Step>& steps() const { return steps_; }

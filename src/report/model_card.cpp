@@ -2,11 +2,9 @@
 #include "report/model_card.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
-#include <string_view>
-#include <utility>
 
+#include "text/languages.h"
 #include "translation/config_fields.h"
 #include "translation/training_data.h"
 
@@ -17,25 +15,6 @@ std::string fixed(double value, int digits) {
   char text[48];
   std::snprintf(text, sizeof(text), "%.*f", digits, value);
   return text;
-}
-
-// Names for codes that people meet often; other codes stand for themselves.
-std::string language_name(const std::string& code) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kNames = {{{"eng", "English"},
-                                                                                     {"deu", "German"},
-                                                                                     {"fra", "French"},
-                                                                                     {"spa", "Spanish"},
-                                                                                     {"ita", "Italian"},
-                                                                                     {"por", "Portuguese"},
-                                                                                     {"nld", "Dutch"},
-                                                                                     {"rus", "Russian"},
-                                                                                     {"pol", "Polish"},
-                                                                                     {"tur", "Turkish"},
-                                                                                     {"jpn", "Japanese"},
-                                                                                     {"cmn", "Chinese"}}};
-  const auto* const found =
-      std::find_if(kNames.begin(), kNames.end(), [&code](const auto& name) { return name.first == code; });
-  return found == kNames.end() ? code : std::string(found->second);
 }
 
 std::string quality(const TranslationTrainingConfig& config, const CardFacts& facts,

@@ -1,16 +1,15 @@
 // train_translation(): from sentence pairs to a model directory.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <iostream>
 #include <memory>
 #include <optional>
+#include <ostream>
 
 #include "base/check.h"
 #include "base/directory_lock.h"
 #include "base/files.h"
+#include "base/terminal.h"
 #include "headway/autograd.h"
 #include "headway/ops.h"
 #include "headway/optimizer.h"
@@ -33,17 +32,10 @@ namespace {
 namespace fs = std::filesystem;
 using Config = TranslationTrainingConfig;
 
-constexpr const char* kWho = "train_translation";
-
 // Where the run computes, for the model card.
 std::string device_text(const Config& config) {
   const Device device = Device::parse(config.device);
   return device.is_cpu() ? "the CPU" : device.name() + " (" + describe_cuda() + ")";
-}
-
-bool is_terminal(const std::ostream& stream) {
-  const bool error = &stream == &std::cerr || &stream == &std::clog;
-  return (error || &stream == &std::cout) && ::isatty(error ? STDERR_FILENO : STDOUT_FILENO) == 1;
 }
 
 // A run: everything that is made before the first step, and what happens between steps.
@@ -72,7 +64,7 @@ class TranslationRun {
   Config config_;
   const TranslationRunOptions& options_;
   fs::path directory_;  // of checkpoints, log, plot
-  OutputLock lock_;
+  DirectoryLock lock_;
   RunState state_;
   std::int64_t resumed_step_ = 0;
   bool in_steps_ = false;  // train() is running and writes its progress
@@ -94,7 +86,7 @@ TranslationRun::TranslationRun(const Config& config, const TranslationRunOptions
     : config_(config),
       options_(options),
       directory_(config.output / "training"),
-      lock_(config.output),
+      lock_(config.output, {}, "another run is training there"),
       directions_(directions_of(config)) {
   resume();
   const std::int64_t too_long = prepare_data();
@@ -112,7 +104,7 @@ TranslationRun::TranslationRun(const Config& config, const TranslationRunOptions
 void TranslationRun::resume() {
   const std::optional<Checkpoint> checkpoint = load_checkpoint(directory_);
   if (!checkpoint) return;
-  check(options_.resume, kWho, ": ", directory_.string(), " holds the checkpoint of step ", checkpoint->step,
+  check(options_.resume, directory_.string(), " holds the checkpoint of step ", checkpoint->step,
         " of another run; resume it, remove the directory or name another output");
   state_ = RunState::from_json(checkpoint->state);
   check_resumable(config_, state_.config);
@@ -124,7 +116,7 @@ void TranslationRun::resume() {
 // because they have more tokens than the model has positions.
 std::int64_t TranslationRun::prepare_data() {
   TrainingData data = read_training_data(config_);
-  check(resumed_step_ == 0 || data.digest == state_.data_digest, kWho, ": data ", config_.data.string(),
+  check(resumed_step_ == 0 || data.digest == state_.data_digest, config_.data.string(),
         " has changed since the checkpoint of step ", resumed_step_, " was made; resuming wants the same pairs");
   state_.config = config_;
   state_.data_digest = data.digest;
@@ -140,7 +132,7 @@ std::int64_t TranslationRun::prepare_data() {
       *tokenizer_, directions_, data.parts.validation,
       Validator::Options{
           .sentences = config_.validate_sentences, .max_length = kPositions, .batch_tokens = config_.batch_tokens});
-  check(!validator_->empty() || config_.patience == 0, kWho, ": patience is ", config_.patience, ", and data ",
+  check(!validator_->empty() || config_.patience == 0, "patience is ", config_.patience, ", and data ",
         config_.data.string(), " gives no validation sentences; expected 0");
   EncodedPairs encoded = encode_pairs(*tokenizer_, directions_, data.parts.training, kPositions);
   examples_ = std::move(encoded.examples);
@@ -278,8 +270,8 @@ void TranslationRun::update_best(const ValidationReport& report) {
 void TranslationRun::write_history() const {
   std::string lines;
   for (const ValidationReport& report : state_.validations) lines += validation_line(report) + "\n";
-  replace_file(directory_ / "validation.jsonl", lines, kWho);
-  replace_file(directory_ / "plot.html", plot_html(history_, state_.validations, directions_), kWho);
+  replace_file(directory_ / "validation.jsonl", lines);
+  replace_file(directory_ / "plot.html", plot_html(history_, state_.validations, directions_));
 }
 
 void TranslationRun::write_model(const TrainingReport& report) {
@@ -293,8 +285,8 @@ void TranslationRun::write_model(const TrainingReport& report) {
       weights_twin_.of(weights_->model(), best ? weights_->best().state_dict() : weights_now());
   tokenizer_->save(config_.output);
   cpu_twin_.of(model).save(config_.output, config_.weights);
-  replace_file(config_.output / "training_config.json", config_.to_json(), kWho);
-  replace_file(config_.output / "README.md", model_card(config_, facts, state_.validations), kWho);
+  replace_file(config_.output / "training_config.json", config_.to_json());
+  replace_file(config_.output / "README.md", model_card(config_, facts, state_.validations));
 }
 
 }  // namespace

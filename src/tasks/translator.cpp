@@ -2,6 +2,7 @@
 #include "headway/translator.h"
 
 #include <algorithm>
+#include <optional>
 #include <span>
 
 #include "base/check.h"
@@ -32,14 +33,6 @@ TranslationModel evaluating(TranslationModel model, Device device, DType dtype) 
   model.to(dtype);
   model.to(device);
   return model;
-}
-
-// ">>deu<<" at the beginning of a text: its code, and the text after it.
-std::pair<std::string_view, std::string_view> leading_code(std::string_view text) {
-  if (!text.starts_with(">>")) return {{}, text};
-  const std::size_t end = text.find("<<");
-  if (end == std::string_view::npos) return {{}, text};
-  return {text.substr(2, end - 2), text.substr(end + 2)};
 }
 
 // One part of a text that is translated by itself.
@@ -82,24 +75,16 @@ class TranslationJob {
     const std::string wanted = options_.to.empty() ? std::string() : translator_.language_code(options_.to);
     std::vector<std::size_t> unsure;
     for (std::size_t i = 0; i < texts.size(); ++i) {
-      const auto [code, rest] = leading_code(texts[i]);
-      const bool has_code = std::find(languages.begin(), languages.end(), code) != languages.end();
-      bodies_.emplace_back(has_code ? rest : std::string_view(texts[i]));
+      const auto [code, body] = internal::split_language_code(texts[i], languages);
+      bodies_.push_back(body);
       std::string& to = results_[i].to;
-      to = has_code ? std::string(code) : wanted;
-      if (!to.empty() || languages.empty() || internal::is_blank(bodies_[i])) continue;
-      if (languages.size() == 1) {
-        to = languages.front();
-        continue;
-      }
-      check(languages.size() == 2, "Translator: the model has the target languages ", joined(languages, ", "),
+      to = code.empty() ? wanted : std::string(code);
+      if (!to.empty() || internal::is_blank(body)) continue;
+      check(languages.size() <= 2, "the model has the target languages ", joined(languages, ", "),
             ", and none was chosen");
-      const auto from = internal::guess_language(bodies_[i], languages[0], languages[1]);
-      if (from) {
-        to = languages[*from == languages[0] ? 1 : 0];
-      } else {
-        unsure.push_back(i);
-      }
+      const std::optional<std::string> chosen = internal::choose_target_language(body, languages);
+      to = chosen.value_or("");
+      if (!chosen) unsure.push_back(i);
     }
     if (!unsure.empty()) choose_by_score(unsure);
   }
@@ -273,11 +258,11 @@ Translator::Translator(TranslationModel model, TranslationTokenizer tokenizer)
       tokenizer_(std::move(tokenizer)),
       decoder_(std::make_shared<const internal::StepDecoder>(model_)) {
   const TranslationModelOptions& options = model_.options();
-  check(tokenizer_.size() == options.vocab_size, "Translator: the tokenizer has ", tokenizer_.size(),
+  check(tokenizer_.size() == options.vocab_size, "the tokenizer has ", tokenizer_.size(),
         " tokens, and the model's vocab_size is ", options.vocab_size);
-  check(tokenizer_.eos_id() == options.eos_token_id, "Translator: </s> is ", tokenizer_.eos_id(),
+  check(tokenizer_.eos_id() == options.eos_token_id, "</s> is ", tokenizer_.eos_id(),
         " in the tokenizer, and the model's eos_token_id is ", options.eos_token_id);
-  check(tokenizer_.pad_id() == options.pad_token_id, "Translator: <pad> is ", tokenizer_.pad_id(),
+  check(tokenizer_.pad_id() == options.pad_token_id, "<pad> is ", tokenizer_.pad_id(),
         " in the tokenizer, and the model's pad_token_id is ", options.pad_token_id);
 }
 
@@ -292,9 +277,9 @@ std::string Translator::language_code(std::string_view name) const {
   const std::vector<std::string>& languages = tokenizer_.languages();
   const auto found = internal::find_language(name, languages);
   if (found) return *found;
-  check(!languages.empty(), "Translator: language \"", name,
+  check(!languages.empty(), "language \"", name,
         "\" is asked for, and the model has one target language and no codes for it");
-  internal::fail("Translator: language \"", name, "\" is not there, expected one of ", joined(languages, ", "));
+  internal::fail("language \"", name, "\" is not there, expected one of ", joined(languages, ", "));
 }
 
 }  // namespace headway::inline v0

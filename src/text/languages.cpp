@@ -8,54 +8,56 @@ namespace headway::inline v0::internal {
 namespace {
 
 struct Language {
-  std::string_view names;   // codes and names, separated by spaces
-  std::string_view common;  // its most common short words, lower case; empty: not known
+  std::string_view english;  // its name
+  std::string_view names;    // codes and the name in itself, separated by spaces
+  std::string_view common;   // its most common short words, lower case; empty: not known
 };
 
 constexpr std::array kLanguages = {
     Language{
-        "deu de ger german deutsch",
+        "German", "deu de ger deutsch",
         "der die das und ist nicht ich du er sie es wir ihr ein eine einen dem den des zu mit auf für von im wie was "
         "war hat haben sind kann auch aber wenn sich mich mir dir dich noch nur bei nach aus wer wo uns mein dein"},
     Language{
-        "eng en english",
+        "English", "eng en",
         "the and is are was were i you he she it we they a an of to in that not do does did have has had this what "
         "with for on at be my your his her me him us them will can don't isn't it's i'm there who how why if"},
     Language{
-        "fra fr fre french français",
+        "French", "fra fr fre français",
         "le la les et est pas je tu il elle nous vous un une des de du que qui ne dans pour ce en au à c'est j'ai a "
         "son sa mon ma avec sur plus où"},
     Language{
-        "spa es spanish español",
+        "Spanish", "spa es español",
         "el la los las y es no yo tú él ella un una de del que en por para con se lo su mi me te está son como más "
         "qué pero muy"},
-    Language{"ita it italian italiano",
+    Language{"Italian", "ita it italiano",
              "il lo la i gli le e è non io tu lui lei un una di del che in per con si mi ti sono ha ho come più ma"},
-    Language{"por pt portuguese português",
+    Language{"Portuguese", "por pt português",
              "o a os as e é não eu tu ele ela um uma de do da que em por para com se está são como mais mas muito"},
-    Language{"nld nl dut dutch nederlands",
+    Language{"Dutch", "nld nl dut nederlands",
              "de het een en is niet ik jij hij zij wij van in op met voor dat die wat te zijn heeft was er maar ook"},
-    Language{"swe sv swedish svenska", "och är inte jag du han hon det en ett att i på som för med av den har vi var"},
-    Language{"dan da danish dansk", "og er ikke jeg du han hun det en et at i på som for med af den har vi var"},
-    Language{"nob no nb nor norwegian norsk",
+    Language{"Swedish", "swe sv svenska",
+             "och är inte jag du han hon det en ett att i på som för med av den har vi var"},
+    Language{"Danish", "dan da dansk", "og er ikke jeg du han hun det en et at i på som for med af den har vi var"},
+    Language{"Norwegian", "nob no nb nor norsk",
              "og er ikke jeg du han hun det en et å i på som for med av den har vi var"},
-    Language{"fin fi finnish suomi", "ja on ei minä sinä hän se että en ole oli mutta kun mitä tämä"},
-    Language{"pol pl polish polski", "i jest nie ja ty on ona to w na z że się do co jak ale tak"},
-    Language{"ces cs cze czech čeština", "a je není já ty on ona to v na s že se do co jak ale"},
-    Language{"hun hu hungarian magyar", "a az és nem én te ő egy hogy van volt ez meg is"},
-    Language{"tur tr turkish türkçe", "ve bir bu ben sen o için de da ne çok var değil"},
-    Language{"epo eo esperanto", "la kaj estas ne mi vi li ŝi ĝi de en al ke por kun"},
-    Language{"rus ru russian русский", "и в не я он она что это на ты мы с как у по но"},
-    Language{"ukr uk ukrainian українська", "і в не я він вона що це на ти ми з як у по але"},
-    Language{"zho zh cmn chi chinese 中文", ""},
-    Language{"jpn ja japanese 日本語", ""},
-    Language{"kor ko korean 한국어", ""},
-    Language{"ara ar arabic العربية", ""},
-    Language{"heb he hebrew עברית", ""},
-    Language{"ell el gre greek ελληνικά", "και είναι δεν το η ο να με για τι"},
-    Language{"ron ro rum romanian română", "și este nu eu tu el ea un o de la că în cu pe"},
-    Language{"hin hi hindi हिन्दी", ""},
-    Language{"vie vi vietnamese", ""},
+    Language{"Finnish", "fin fi suomi", "ja on ei minä sinä hän se että en ole oli mutta kun mitä tämä"},
+    Language{"Polish", "pol pl polski", "i jest nie ja ty on ona to w na z że się do co jak ale tak"},
+    Language{"Czech", "ces cs cze čeština", "a je není já ty on ona to v na s že se do co jak ale"},
+    Language{"Hungarian", "hun hu magyar", "a az és nem én te ő egy hogy van volt ez meg is"},
+    Language{"Turkish", "tur tr türkçe", "ve bir bu ben sen o için de da ne çok var değil"},
+    Language{"Esperanto", "epo eo", "la kaj estas ne mi vi li ŝi ĝi de en al ke por kun"},
+    Language{"Russian", "rus ru русский", "и в не я он она что это на ты мы с как у по но"},
+    Language{"Ukrainian", "ukr uk українська", "і в не я він вона що це на ти ми з як у по але"},
+    Language{"Chinese", "zho zh cmn chi 中文", ""},
+    Language{"Japanese", "jpn ja 日本語", ""},
+    Language{"Korean", "kor ko 한국어", ""},
+    Language{"Arabic", "ara ar العربية", ""},
+    Language{"Hebrew", "heb he עברית", ""},
+    Language{"Greek", "ell el gre ελληνικά", "και είναι δεν το η ο να με για τι"},
+    Language{"Romanian", "ron ro rum română", "și este nu eu tu el ea un o de la că în cu pe"},
+    Language{"Hindi", "hin hi हिन्दी", ""},
+    Language{"Vietnamese", "vie vi", ""},
 };
 
 // ASCII letters in lower case; the tables have other letters as texts mostly do.
@@ -97,7 +99,7 @@ const Language* language_of(std::string_view name) {
   // A script or a country after the code is no part of the language: "zho_Hans", "pt-BR".
   const std::string plain = lower(name.substr(0, name.find_first_of("_-")));
   for (const Language& language : kLanguages) {
-    if (has_word(language.names, plain)) return &language;
+    if (lower(language.english) == plain || has_word(language.names, plain)) return &language;
   }
   return nullptr;
 }
@@ -129,6 +131,29 @@ std::optional<std::string> find_language(std::string_view name, const std::vecto
     if (language_of(code) == wanted) return code;
   }
   return {};
+}
+
+std::string language_name(std::string_view code) {
+  const Language* language = code.find_first_of("_-") == code.npos ? language_of(code) : nullptr;
+  return std::string(language ? language->english : code);
+}
+
+CodedText split_language_code(std::string_view text, const std::vector<std::string>& codes) {
+  constexpr std::string_view kOpening = ">>", kClosing = "<<";
+  const std::size_t end = text.starts_with(kOpening) ? text.find(kClosing) : text.npos;
+  if (end == text.npos) return {{}, text};
+  const std::string_view code = text.substr(kOpening.size(), end - kOpening.size());
+  if (std::find(codes.begin(), codes.end(), code) == codes.end()) return {{}, text};
+  return {code, text.substr(end + kClosing.size())};
+}
+
+std::optional<std::string> choose_target_language(std::string_view text, const std::vector<std::string>& codes) {
+  if (codes.empty()) return "";
+  if (codes.size() == 1) return codes.front();
+  if (codes.size() > 2) return {};
+  const std::optional<std::string> from = guess_language(text, codes[0], codes[1]);
+  if (!from) return {};
+  return codes[*from == codes[0] ? 1 : 0];
 }
 
 std::optional<std::string> guess_language(std::string_view text, const std::string& first, const std::string& second) {

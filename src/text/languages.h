@@ -12,7 +12,22 @@ namespace headway::inline v0::internal {
 // its name in English or in itself; whatever the case.
 std::optional<std::string> find_language(std::string_view name, const std::vector<std::string>& codes);
 
-// Which of two codes a text's language is, by the most common words of both; nothing where that does not tell.
+// The language's name in English, as "German" for "deu", "de" or "ger"; a code that no table has, or one of a country
+// or a script ("pt-BR"), stands for itself.
+std::string language_name(std::string_view code);
+
+// ">>deu<<" in front of a text, where "deu" is one of `codes`: the code, and the text after it. Else "" and the text.
+struct CodedText {
+  std::string_view code;
+  std::string_view body;
+};
+CodedText split_language_code(std::string_view text, const std::vector<std::string>& codes);
+
+// The target language of a text that names none: "" in a model without codes, the only code where there is one, and of
+// two the one whose common words the text does not have. Nothing where that decides nothing.
+std::optional<std::string> choose_target_language(std::string_view text, const std::vector<std::string>& codes);
+
+// Which of two codes a text's language is, by the most common words of both; nothing where they do not decide.
 std::optional<std::string> guess_language(std::string_view text, const std::string& first, const std::string& second);
 
 }  // namespace headway::inline v0::internal

@@ -40,7 +40,7 @@ class LineReader::Bytes {
 class LineReader::PlainBytes : public LineReader::Bytes {
  public:
   explicit PlainBytes(const fs::path& path) : path_(path.string()), file_(std::fopen(path_.c_str(), "rb")) {
-    check(file_ != nullptr, "pairs: ", path_, ": cannot be opened: ", std::generic_category().message(errno));
+    check(file_ != nullptr, path_, ": cannot be opened: ", std::generic_category().message(errno));
   }
   ~PlainBytes() override { std::fclose(file_); }
   PlainBytes(const PlainBytes&) = delete;
@@ -49,8 +49,7 @@ class LineReader::PlainBytes : public LineReader::Bytes {
   std::size_t read(char* there, std::size_t size) override {
     const std::size_t count = std::fread(there, 1, size, file_);
     const int problem = errno;
-    check(count > 0 || std::ferror(file_) == 0, "pairs: ", path_,
-          ": cannot be read: ", std::generic_category().message(problem));
+    check(count > 0 || std::ferror(file_) == 0, path_, ": cannot be read: ", std::generic_category().message(problem));
     return count;
   }
 
@@ -69,7 +68,7 @@ class LineReader::ZippedBytes : public LineReader::Bytes {
       zip_error_init_with_code(&error, code);
       const std::string reason = zip_error_strerror(&error);
       zip_error_fini(&error);
-      fail("pairs: ", path_, ": cannot be opened as a zip archive: ", reason);
+      fail(path_, ": cannot be opened as a zip archive: ", reason);
     }
     try {
       open_entry();
@@ -87,7 +86,7 @@ class LineReader::ZippedBytes : public LineReader::Bytes {
 
   std::size_t read(char* there, std::size_t size) override {
     const zip_int64_t count = zip_fread(entry_, there, size);
-    check(count >= 0, "pairs: ", path_, ": ", name_, " cannot be unpacked: ", zip_file_strerror(entry_));
+    check(count >= 0, path_, ": ", name_, " cannot be unpacked: ", zip_file_strerror(entry_));
     return static_cast<std::size_t>(count);
   }
 
@@ -108,10 +107,10 @@ class LineReader::ZippedBytes : public LineReader::Bytes {
       names += (names.empty() ? "" : ", ") + std::string(name);
       name_ = name;
     }
-    check(!texts.empty(), "pairs: ", path_, ": holds no .txt or .tsv file, expected one");
-    check(texts.size() == 1, "pairs: ", path_, ": holds ", texts.size(), " text files (", names, "), expected one");
+    check(!texts.empty(), path_, ": holds no .txt or .tsv file, expected one");
+    check(texts.size() == 1, path_, ": holds ", texts.size(), " text files (", names, "), expected one");
     entry_ = zip_fopen_index(archive_, texts[0], 0);
-    check(entry_ != nullptr, "pairs: ", path_, ": ", name_, " cannot be unpacked: ", zip_strerror(archive_));
+    check(entry_ != nullptr, path_, ": ", name_, " cannot be unpacked: ", zip_strerror(archive_));
   }
 
   std::string path_;
@@ -122,8 +121,8 @@ class LineReader::ZippedBytes : public LineReader::Bytes {
 
 LineReader::LineReader(const fs::path& file) : file_(file) {
   std::error_code ignored;
-  check(fs::exists(file, ignored), "pairs: ", file.string(), ": no such file");
-  check(!fs::is_directory(file, ignored), "pairs: ", file.string(), ": is a directory, expected a file");
+  check(fs::exists(file, ignored), file.string(), ": no such file");
+  check(!fs::is_directory(file, ignored), file.string(), ": is a directory, expected a file");
   if (is_zip(file)) {
     bytes_ = std::make_unique<ZippedBytes>(file);
   } else {
@@ -133,9 +132,7 @@ LineReader::LineReader(const fs::path& file) : file_(file) {
 
 LineReader::~LineReader() = default;
 
-std::string LineReader::about_line() const {
-  return "pairs: " + file_.string() + ": line " + std::to_string(number_) + ": ";
-}
+std::string LineReader::about_line() const { return file_.string() + ": line " + std::to_string(number_) + ": "; }
 
 // Drops the part of the buffer that was read and appends more bytes; false at the end of the file.
 bool LineReader::fill() {

@@ -34,9 +34,8 @@ void for_each_pair(const std::filesystem::path& sources, const std::filesystem::
     const bool has_source = source_reader.next(pair.source), has_target = target_reader.next(pair.target);
     if (has_source != has_target) {
       const internal::LineReader& shorter = has_source ? target_reader : source_reader;
-      internal::fail("pairs: ", sources.string(), " and ", targets.string(), ": ",
-                     (has_source ? targets : sources).string(), " ends after ", shorter.number() - 1,
-                     " lines, the other goes on; expected as many lines in both");
+      internal::fail(sources.string(), " and ", targets.string(), ": ", (has_source ? targets : sources).string(),
+                     " ends after ", shorter.number() - 1, " lines, the other goes on; expected as many lines in both");
     }
     if (!has_source) return;
     check_utf8(pair.source, source_reader);

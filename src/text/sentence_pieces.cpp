@@ -21,8 +21,8 @@ std::shared_ptr<const SentencePieces::Model> SentencePieces::Model::parse(std::s
 SentencePieces::SentencePieces(std::shared_ptr<const Model> model) : model_(std::move(model)) {}
 
 SentencePieces SentencePieces::load(const std::filesystem::path& file) {
-  return SentencePieces(
-      Model::parse(internal::read_whole_file(file, "SentencePieces::load"), "SentencePieces::load: " + file.string()));
+  constexpr std::size_t kLargest = std::size_t{1} << 30;  // real ones have a few megabytes
+  return SentencePieces(Model::parse(internal::read_whole_file(file, {}, {.limit = kLargest}), file.string()));
 }
 
 std::int64_t SentencePieces::size() const { return model_->processor.GetPieceSize(); }

@@ -36,24 +36,23 @@ class Sentences : public sentencepiece::SentenceIterator {
 
 void check_arguments(const std::vector<std::string>& sentences, const PieceTrainingOptions& options) {
   using internal::check;
-  constexpr const char* who = "SentencePieces::train: ";
   bool known = false;
   for (const std::string_view name : kNormalizations) known = known || name == options.normalization;
-  check(known, who, "normalization is \"", options.normalization,
+  check(known, "normalization is \"", options.normalization,
         "\", expected nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf or identity");
-  check(options.character_coverage >= 0.9 && options.character_coverage <= 1.0, who, "character_coverage is ",
+  check(options.character_coverage >= 0.9 && options.character_coverage <= 1.0, "character_coverage is ",
         options.character_coverage, ", expected 0.9 to 1");
   const std::int64_t smallest = options.byte_fallback ? 300 : 8;
-  check(options.vocab_size >= smallest && options.vocab_size <= 1'000'000, who, "vocab_size is ", options.vocab_size,
+  check(options.vocab_size >= smallest && options.vocab_size <= 1'000'000, "vocab_size is ", options.vocab_size,
         ", expected ", smallest, " to 1000000", options.byte_fallback ? " (256 bytes come first)" : "");
   bool anything = false;
   for (std::size_t n = 0; n < sentences.size(); ++n) {
-    check(internal::is_utf8(sentences[n]), who, "sentence ", n, " is not UTF-8");
-    check(sentences[n].size() <= kLongestSentence, who, "sentence ", n, " has ", sentences[n].size(),
+    check(internal::is_utf8(sentences[n]), "sentence ", n, " is not UTF-8");
+    check(sentences[n].size() <= kLongestSentence, "sentence ", n, " has ", sentences[n].size(),
           " bytes, expected at most ", kLongestSentence);
     anything = anything || !internal::is_blank(sentences[n]);
   }
-  check(anything, who, "there are ", sentences.size(), " sentences and no characters in them");
+  check(anything, "there are ", sentences.size(), " sentences and no characters in them");
 }
 
 // The trainer's message without the source location in front, which ends with a bracket. Once the arguments are
@@ -86,10 +85,10 @@ SentencePieces SentencePieces::train(const std::vector<std::string>& sentences, 
   std::string bytes;
   const auto status = sentencepiece::SentencePieceTrainer::Train(arguments, &iterator, &bytes);
   if (!status.ok()) {
-    internal::fail("SentencePieces::train: vocab_size is ", options.vocab_size, ": ", reason_of(status.ToString()));
+    internal::fail("vocab_size is ", options.vocab_size, ": ", reason_of(status.ToString()));
   }
-  SentencePieces pieces(Model::parse(std::move(bytes), "SentencePieces::train"));
-  internal::replace_file(file, pieces.bytes(), "SentencePieces::train");
+  SentencePieces pieces(Model::parse(std::move(bytes), file.string()));
+  internal::replace_file(file, pieces.bytes());
   return pieces;
 }
 

@@ -18,7 +18,7 @@ void check_language_code(const std::string& code) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
            c == '+';
   });
-  internal::check(usual && !code.empty(), "TranslationTokenizer: a language code is \"", code,
+  internal::check(usual && !code.empty(), "a language code is \"", code,
                   "\", expected letters, digits, '_', '-' or '+', as in \"deu\"");
 }
 
@@ -122,7 +122,7 @@ std::vector<std::int64_t> TranslationTokenizer::encode_source(std::string_view t
   if (!vocabulary_->find(code)) {
     std::string known;
     for (const std::string& name : languages()) known += (known.empty() ? "" : ", ") + name;
-    internal::fail("TranslationTokenizer::encode_source: language is \"", language, "\", expected ",
+    internal::fail("language is \"", language, "\", expected ",
                    known.empty() ? "none: the vocabulary has no language codes" : known);
   }
   return vocabulary_->encode(code + std::string(text), vocabulary_->source);
@@ -135,8 +135,7 @@ std::vector<std::int64_t> TranslationTokenizer::encode_target(std::string_view t
 std::string TranslationTokenizer::decode_target(const std::vector<std::int64_t>& ids) const {
   std::vector<std::string> pieces;
   for (const std::int64_t id : ids) {
-    internal::check(id >= 0 && id < size(), "TranslationTokenizer::decode_target: an id is ", id, ", expected 0 to ",
-                    size() - 1);
+    internal::check(id >= 0 && id < size(), "an id is ", id, ", expected 0 to ", size() - 1);
     const auto place = static_cast<std::size_t>(id);
     if (!vocabulary_->special[place]) pieces.push_back(vocabulary_->tokens[place]);
   }

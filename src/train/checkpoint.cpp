@@ -1,19 +1,14 @@
 // Checkpoints: one safetensors file each.
 #include "train/checkpoint.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <string_view>
 #include <system_error>
 
 #include "base/check.h"
+#include "base/number_text.h"
 #include "headway/safetensors.h"
-#include "train/number_text.h"
 
 namespace headway::inline v0 {
 namespace internal {
@@ -90,31 +85,6 @@ Checkpoint read_checkpoint(const fs::path& directory, std::int64_t step) {
 }
 
 }  // namespace
-
-DirectoryLock::DirectoryLock(const fs::path& directory) {
-  std::error_code problem;
-  fs::create_directories(directory, problem);
-  std::error_code ignored;
-  check(fs::is_directory(directory, ignored), "checkpoint: ", directory.string(),
-        ": the directory cannot be made: ", problem ? problem.message() : std::string("there is a file of that name"));
-  file_ = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  // Some file systems have no such locks; there the caller is trusted.
-  if (file_ >= 0 && ::flock(file_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    ::close(file_);
-    fail("checkpoint: ", directory.string(), ": another run is writing its checkpoints there");
-  }
-}
-
-DirectoryLock::~DirectoryLock() {
-  if (file_ >= 0) ::close(file_);
-}
-
-void remove_stray_files(const fs::path& directory) {
-  std::error_code ignored;  // what cannot be removed does no harm
-  for (const std::string& name : names_in(directory)) {
-    if (name.starts_with(".headway-") && name.ends_with(".tmp")) fs::remove(directory / name, ignored);
-  }
-}
 
 std::vector<std::int64_t> checkpoint_steps(const fs::path& directory) {
   std::vector<std::int64_t> steps;

@@ -7,23 +7,6 @@
 
 namespace headway::inline v0::internal {
 
-// A directory that this run has for itself, as long as the object lives. The system lets go of it when the process
-// dies, however it dies.
-class DirectoryLock {
- public:
-  // Makes the directory where there is none; throws where another run holds it.
-  explicit DirectoryLock(const std::filesystem::path& directory);
-  ~DirectoryLock();
-  DirectoryLock(const DirectoryLock&) = delete;
-  DirectoryLock& operator=(const DirectoryLock&) = delete;
-
- private:
-  int file_ = -1;
-};
-
-// Removes what runs that were killed while they wrote a checkpoint left behind. Only for whoever holds the lock.
-void remove_stray_files(const std::filesystem::path& directory);
-
 // The steps of all checkpoints in a directory, ascending, whole or not.
 std::vector<std::int64_t> checkpoint_steps(const std::filesystem::path& directory);
 

@@ -1,16 +1,17 @@
 // The progress line, on terminals and elsewhere.
 #include "train/progress.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <iostream>
+#include <ostream>
+
+#include "base/terminal.h"
 
 namespace headway::inline v0::internal {
 namespace {
+
+constexpr std::int64_t kUsualWidth = 80;
 
 // printf into a string; the formats here give short results.
 template <typename... Values>
@@ -20,21 +21,7 @@ std::string format(const char* pattern, Values... values) {
   return std::string(text, static_cast<std::size_t>(std::clamp(size, 0, static_cast<int>(sizeof(text)) - 1)));
 }
 
-int file_of(const std::ostream& stream) { return &stream == &std::cout ? STDOUT_FILENO : STDERR_FILENO; }
-
-// A line that wraps cannot be rewritten by \r.
-std::size_t terminal_width(const std::ostream& stream) {
-  constexpr std::size_t kUsual = 80;
-  winsize size{};
-  return ::ioctl(file_of(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : kUsual;
-}
-
 }  // namespace
-
-bool is_terminal(const std::ostream& stream) {
-  const bool standard = &stream == &std::cout || &stream == &std::cerr || &stream == &std::clog;
-  return standard && ::isatty(file_of(stream)) == 1;
-}
 
 std::string short_count(double count) {
   if (!(count >= 0.0) || std::isinf(count)) return "?";
@@ -109,7 +96,9 @@ void Progress::write(const std::string& line) {
     stream << line << '\n' << std::flush;
     return;
   }
-  const std::string cut = line.substr(0, terminal_width(stream) - 1);
+  // A line that wraps cannot be rewritten by \r.
+  const auto width = static_cast<std::size_t>(std::max<std::int64_t>(terminal_width(stream, kUsualWidth), 2));
+  const std::string cut = line.substr(0, width - 1);
   // Spaces cover what a longer line before left behind.
   stream << '\r' << cut << std::string(shown_ - std::min(shown_, cut.size()), ' ') << std::flush;
   shown_ = cut.size();

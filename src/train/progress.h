@@ -1,4 +1,4 @@
-// The line that tells how training goes.
+// The progress line of a training run.
 #pragma once
 
 #include <chrono>
@@ -9,9 +9,6 @@
 #include "headway/training.h"
 
 namespace headway::inline v0::internal {
-
-// True for std::cout, std::cerr and std::clog where a person looks at them.
-bool is_terminal(const std::ostream& stream);
 
 // "12.3k", "4.56M": a count in few characters.
 std::string short_count(double count);

@@ -8,6 +8,9 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/directory_lock.h"
+#include "base/files.h"
+#include "base/terminal.h"
 #include "core/random.h"
 #include "core/tensor_impl.h"
 #include "headway/autograd.h"
@@ -88,7 +91,8 @@ class TrainingLoop {
     check_options(options);
     check_same_parameters(module, optimizer);
     if (!options_.directory.empty()) {
-      lock_ = std::make_unique<DirectoryLock>(options_.directory);
+      lock_ = std::make_unique<DirectoryLock>(options_.directory, "checkpoint",
+                                              "another run is writing its checkpoints there");
       remove_stray_files(options_.directory);
       resume();
     }

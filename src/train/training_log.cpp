@@ -6,46 +6,26 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
-#include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "base/check.h"
-#include "train/number_text.h"
+#include "base/files.h"
+#include "base/json_text.h"
+#include "base/number_text.h"
 
 namespace headway::inline v0::internal {
 namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kTrainingLog = "training log";
 constexpr std::string_view kJsonStart = "{\"step\": ";
 
 [[noreturn]] void fail_with_errno(const fs::path& path, const char* what) {
-  fail("training log: ", path.string(), ": ", what, ": ", std::generic_category().message(errno));
-}
-
-std::string json_number(double value) { return std::isfinite(value) ? number_text(value) : "null"; }
-
-std::string json_string(std::string_view text) {
-  std::string quoted = "\"";
-  for (const char character : text) {
-    if (character == '"' || character == '\\') {
-      quoted += '\\';
-      quoted += character;
-    } else if (static_cast<unsigned char>(character) < 0x20) {
-      char escape[8];
-      std::snprintf(escape, sizeof(escape), "\\u%04x", static_cast<unsigned>(character));
-      quoted += escape;
-    } else {
-      quoted += character;
-    }
-  }
-  return quoted + '"';
+  fail(kTrainingLog, ": ", path.string(), ": ", what, ": ", std::generic_category().message(errno));
 }
 
 // A field as it is, or in quotes with inner ones doubled where a separator is in it. A line's end would split the line
@@ -71,19 +51,17 @@ std::optional<std::int64_t> step_of(std::string_view line, LogFormat format) {
   return parse_number<std::int64_t>(line.substr(0, line.find(',')));
 }
 
-std::string read_all(const fs::path& path) {
+// The bytes of a log; none where there is no file yet.
+std::string read_log(const fs::path& path) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return {};
-  check(fs::is_regular_file(path, ignored), "training log: ", path.string(), ": is there already and is not a file");
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file.good() && !file.eof()) fail_with_errno(path, "cannot be read");
-  return text;
+  check(fs::is_regular_file(path, ignored), kTrainingLog, ": ", path.string(), ": is there already and is not a file");
+  return read_whole_file(path, kTrainingLog);
 }
 
 // All whole lines of steps up to `last_step`. The last line of a run that was killed may lack its end, and goes.
 std::string cut_back(const fs::path& path, LogFormat format, const std::string& header, std::int64_t last_step) {
-  const std::string text = read_all(path);
+  const std::string text = read_log(path);
   std::string kept = header.empty() ? "" : header + '\n';
   std::string_view rest = text;
   for (std::int64_t number = 1; rest.find('\n') != std::string_view::npos; ++number) {
@@ -91,19 +69,19 @@ std::string cut_back(const fs::path& path, LogFormat format, const std::string& 
     rest.remove_prefix(line.size() + 1);
     if (format == LogFormat::csv && number == 1) {
       const bool ours = line.starts_with("step,loss,");
-      check(ours && (last_step == 0 || line == header), "training log: ", path.string(), ": its columns are ", line,
+      check(ours && (last_step == 0 || line == header), kTrainingLog, ": ", path.string(), ": its columns are ", line,
             ", expected ", header);
       continue;
     }
     const std::optional<std::int64_t> step = step_of(line, format);
-    check(step.has_value(), "training log: ", path.string(), ": line ", number,
+    check(step.has_value(), kTrainingLog, ": ", path.string(), ": line ", number,
           " is no line of a training log; remove the file or name another one");
     if (*step <= last_step) kept.append(line).push_back('\n');
   }
   // Part of a first line and nothing else may be any file.
   const std::string_view start = format == LogFormat::csv ? std::string_view(header) : kJsonStart;
   check(text.find('\n') != std::string::npos || rest.substr(0, start.size()) == start.substr(0, rest.size()),
-        "training log: ", path.string(), ": is no training log; remove it or name another file");
+        kTrainingLog, ": ", path.string(), ": is no training log; remove it or name another file");
   return kept;
 }
 
@@ -116,28 +94,11 @@ void write_all(int file, const fs::path& path, std::string_view text) {
   }
 }
 
-// Puts the text in the file's place at once.
-void replace(const fs::path& path, std::string_view text) {
-  const std::string temporary = path.string() + ".tmp";
-  const int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file < 0) fail_with_errno(path, "no file can be made in its directory");
-  try {
-    write_all(file, path, text);
-    if (::fsync(file) != 0) fail_with_errno(path, "cannot be flushed to the disk");
-    if (std::rename(temporary.c_str(), path.c_str()) != 0) fail_with_errno(path, "cannot be replaced");
-  } catch (...) {
-    ::close(file);
-    ::unlink(temporary.c_str());
-    throw;
-  }
-  ::close(file);
-}
-
 }  // namespace
 
 LogFormat log_format(const fs::path& path) {
   const std::string ending = path.extension().string();
-  check(ending == ".jsonl" || ending == ".csv", "training log: ", path.string(), ": the ending is \"", ending,
+  check(ending == ".jsonl" || ending == ".csv", kTrainingLog, ": ", path.string(), ": the ending is \"", ending,
         "\", expected .jsonl or .csv");
   return ending == ".csv" ? LogFormat::csv : LogFormat::jsonl;
 }
@@ -188,7 +149,7 @@ std::string csv_line(const StepReport& report, const std::vector<std::string>& l
 TrainingLog::TrainingLog(const fs::path& path, std::vector<std::string> layers, std::int64_t last_step)
     : path_(path), format_(log_format(path)), layers_(std::move(layers)) {
   const std::string header = format_ == LogFormat::csv ? csv_header(layers_) : "";
-  replace(path_, cut_back(path_, format_, header, last_step));
+  replace_file(path_, cut_back(path_, format_, header, last_step), kTrainingLog);
   file_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
   if (file_ < 0) fail_with_errno(path_, "cannot be opened");
 }

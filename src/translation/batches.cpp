@@ -58,7 +58,7 @@ bool comes_before(const Lengths& a, const Lengths& b) {
 void ExampleSet::add(std::span<const std::int64_t> source, std::span<const std::int64_t> target) {
   check(!source.empty() && !target.empty(), "ExampleSet: a pair has ", source.size(), " and ", target.size(),
         " tokens, expected at least one on either side");
-  check(size() < std::numeric_limits<std::int32_t>::max(), "ExampleSet: there are 2^31 pairs already");
+  check(size() < std::numeric_limits<std::int32_t>::max(), "there are 2^31 pairs already");
   append(source);
   append(target);
 }
@@ -80,7 +80,7 @@ std::span<const std::int32_t> ExampleSet::part(std::int64_t number) const {
 }
 
 BatchPlan::BatchPlan(const ExampleSet& examples, std::int64_t batch_tokens, std::uint64_t seed) : seed_(seed) {
-  check(examples.size() > 0, "BatchPlan: there are no pairs to train on");
+  check(examples.size() > 0, "there are no pairs to train on");
   sorted_.resize(static_cast<std::size_t>(examples.size()));
   std::iota(sorted_.begin(), sorted_.end(), 0);
   std::stable_sort(sorted_.begin(), sorted_.end(), [&](std::int32_t a, std::int32_t b) {

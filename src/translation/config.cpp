@@ -1,11 +1,11 @@
 // Reading, setting, checking and writing the configuration of a training run.
+#include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
-#include <set>
 
 #include "base/check.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "translation/config_fields.h"
 
 namespace headway::inline v0 {
@@ -13,7 +13,6 @@ namespace internal {
 namespace {
 
 using Config = TranslationTrainingConfig;
-using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 // A language's code becomes one token, as ">>deu<<", in front of the source.
@@ -60,35 +59,32 @@ class FromJson {
 
   void operator()(bool& place) const {
     expect(value_.is_boolean(), "true or false");
-    place = value_.get<bool>();
+    place = value_.boolean();
   }
   void operator()(std::int64_t& place) const {
-    const bool fits = value_.is_number_unsigned()
-                          ? value_.get<std::uint64_t>() <= std::uint64_t{std::numeric_limits<std::int64_t>::max()}
-                          : value_.is_number_integer();
-    expect(fits, "a whole number");
-    place = value_.get<std::int64_t>();
+    expect(value_.is_int64(), "a whole number");
+    place = value_.int64();
   }
   void operator()(std::uint64_t& place) const {
-    expect(value_.is_number_unsigned(), "a whole number of 0 or more");
-    place = value_.get<std::uint64_t>();
+    expect(value_.is_uint64(), "a whole number of 0 or more");
+    place = value_.uint64();
   }
   void operator()(double& place) const {
     expect(value_.is_number(), "a number");
-    place = value_.get<double>();
+    place = value_.number();
   }
   void operator()(std::string& place) const {
     expect(value_.is_string(), "a text");
-    place = value_.get<std::string>();
+    place = value_.string();
   }
   void operator()(fs::path& place) const {
     expect(value_.is_string(), "a path as text");
-    place = value_.get<std::string>();
+    place = value_.string();
   }
 
  private:
   void expect(bool condition, const char* what) const {
-    check(condition, where_, ": ", name_, " is ", condition ? "" : value_.dump(), ", expected ", what);
+    check(condition, where_, ": ", name_, " is ", condition ? "" : value_.text(), ", expected ", what);
   }
 
   std::string_view where_;
@@ -126,30 +122,13 @@ class FromText {
   std::string_view text_;
 };
 
-// A JSON object. Of a field that comes twice only one value could count, so that is an error.
-Json parse_object(const std::string& text, const std::string& where) {
-  std::set<std::string> seen;
-  const Json::parser_callback_t no_duplicates = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth != 1 || event != Json::parse_event_t::key) return true;
-    const auto name = parsed.get<std::string>();
-    check(seen.insert(name).second, where, ": has \"", name, "\" twice");
-    return true;
-  };
-  try {
-    Json object = Json::parse(text, no_duplicates, true, /*ignore_comments=*/true);
-    check(object.is_object(), where, ": is of the type ", object.type_name(), ", expected a JSON object of fields");
-    return object;
-  } catch (const Json::parse_error& error) {
-    fail(where, ": is no JSON: ", error.what());
-  }
-}
-
 }  // namespace
 
 TranslationTrainingConfig config_from_json(const std::string& text, const std::string& where) {
   TranslationTrainingConfig config;
-  const Json object = parse_object(text, where);
-  for (const auto& [name, value] : object.items()) {
+  const Json object = parse_json(text, where, {.comments = true});
+  check(object.is_object(), where, ": is of the type ", object.kind_name(), ", expected a JSON object of fields");
+  for (const auto& [name, value] : object.fields()) {
     const ConfigEntry& entry = config_entry(name, where);
     read_field(config, entry, where, FromJson(where, name, value));
   }
@@ -159,9 +138,8 @@ TranslationTrainingConfig config_from_json(const std::string& text, const std::s
 }  // namespace internal
 
 TranslationTrainingConfig TranslationTrainingConfig::load(const std::filesystem::path& file) {
-  const std::string where = "training config: " + file.string();
-  const std::string text = internal::read_whole_file(file, "training config");
-  return internal::config_from_json(text, where);
+  constexpr std::size_t kLargest = std::size_t{1} << 20;
+  return internal::config_from_json(internal::read_whole_file(file, {}, {.limit = kLargest}), file.string());
 }
 
 void TranslationTrainingConfig::set(std::string_view field, std::string_view value) {
@@ -178,14 +156,14 @@ std::string TranslationTrainingConfig::to_json() const {
         [&](auto place) {
           using Value = std::remove_cvref_t<decltype(this->*place)>;
           if constexpr (std::is_enum_v<Value> || std::is_same_v<Value, std::filesystem::path>) {
-            object[std::string(entry.name)] = internal::config_text(*this, entry);
+            object.set(entry.name, internal::config_text(*this, entry));
           } else {
-            object[std::string(entry.name)] = this->*place;
+            object.set(entry.name, this->*place);
           }
         },
         entry.place);
   }
-  return object.dump(2, ' ', false, internal::Json::error_handler_t::replace) + "\n";
+  return object.text(2) + "\n";
 }
 
 void TranslationTrainingConfig::check() const {

@@ -67,7 +67,7 @@ EncodedPairs encode_range(const TranslationTokenizer& tokenizer, const std::vect
 }  // namespace
 
 TrainingData read_training_data(const TranslationTrainingConfig& config) {
-  check(!config.data.empty(), "train_translation: data is empty, expected a file of sentence pairs");
+  check(!config.data.empty(), "data is empty, expected a file of sentence pairs");
   std::vector<TextPair> pairs =
       config.data_target.empty() ? read_pairs(config.data) : read_pairs(config.data, config.data_target);
   TrainingData data;
@@ -77,7 +77,7 @@ TrainingData read_training_data(const TranslationTrainingConfig& config) {
   }
   data.digest = digest_of(pairs);
   data.parts = split_pairs(pairs);
-  check(!data.parts.training.empty(), "train_translation: data ", config.data.string(), " has ", pairs.size(),
+  check(!data.parts.training.empty(), config.data.string(), ": has ", pairs.size(),
         " pairs after cleaning and none for training");
   return data;
 }
@@ -99,7 +99,7 @@ TranslationTokenizer prepare_tokenizer(const TranslationTrainingConfig& config, 
   fs::remove_all(directory, ignored);
   std::error_code problem;
   fs::rename(unfinished, directory, problem);
-  check(!problem, "train_translation: ", directory.string(), ": cannot be put in place: ", problem.message());
+  check(!problem, directory.string(), ": cannot be put in place: ", problem.message());
   return tokenizer;
 }
 

@@ -8,6 +8,7 @@
 #include "headway/ops.h"
 #include "headway/translation_scores.h"
 #include "headway/translator.h"
+#include "nn/evaluation_guard.h"
 
 namespace headway::inline v0::internal {
 
@@ -35,15 +36,14 @@ bool Validator::empty() const {
 }
 
 ValidationReport Validator::run(const TranslationModel& model, std::int64_t step) const {
-  const NoGradGuard guard;
-  model.eval();
+  const NoGradGuard no_gradients;
+  const EvaluationGuard evaluation(model);
   ValidationReport report;
   report.step = step;
   report.loss = mean_loss(model);
   for (const Part& part : parts_) report.directions.push_back(bleu_of(model, part));
   report.bleu = std::accumulate(report.directions.begin(), report.directions.end(), 0.0) /
                 static_cast<double>(report.directions.size());
-  model.train();
   return report;
 }
 

@@ -68,6 +68,8 @@ class ProgramTest(unittest.TestCase):
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         self.assertIn(part, done.stderr)
         self.assertRegex(done.stderr, r"^headway( [a-z]+)*: .*\n$")
+        # What the user typed comes first, never the name of a class or a function.
+        self.assertNotRegex(done.stderr, r"^headway( [a-z]+)*: ([A-Z][A-Za-z]+: |\w+::|\w+_\w+: )")
         return done
 
     def good_json(self, *arguments, **options):
