@@ -4,8 +4,8 @@ JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-arm build demo test python-test wheel sanitize fuzz conformance bench test-arm cuda cuda-test \
-  cuda-sanitize install format clean
+.PHONY: help deps deps-arm deps-clang build demo test python-test wheel sanitize clang tidy fuzz conformance bench \
+  test-arm cuda cuda-test cuda-sanitize install format format-check check clean
 
 help:  ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,6 +16,9 @@ deps:  ## Install the Debian packages that building and testing need
 
 deps-arm: deps
 	@tools/install_packages.sh g++-aarch64-linux-gnu qemu-user googletest
+
+deps-clang: deps
+	@tools/install_packages.sh clang clang-format clang-tidy clang-tools libclang-rt-14-dev
 
 build: deps  ## Build the library, the examples and the tests
 	@cmake --preset release
@@ -44,11 +47,22 @@ sanitize: deps  ## Run a reduced set of tests under Address-, UndefinedBehavior-
 	    && ctest --preset $$preset -j $(JOBS) || exit 1; \
 	done
 
-fuzz: deps  ## Feed a million broken safetensors files to the reader, under sanitizers
-	@tools/install_packages.sh clang libclang-rt-14-dev
+clang: deps-clang  ## Build everything with clang, warnings as errors, and run the quick tests
+	@cmake --preset clang
+	@cmake --build --preset clang -j $(JOBS)
+	@ctest --preset clang -j $(JOBS)
+
+tidy: deps-clang  ## Run clang-tidy, with the checks of .clang-tidy, over the libraries and the program
+	@cmake --preset release > /dev/null
+	@cmake --build --preset release -j $(JOBS) --target headway_text > /dev/null
+	@JOBS=$(JOBS) tools/tidy.sh
+
+FUZZ_SECONDS ?= 60
+fuzz: deps-clang  ## Feed broken files to each reader for a minute (FUZZ_SECONDS), under sanitizers
 	@cmake -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DHEADWAY_BUILD_FUZZ=ON -DHEADWAY_BUILD_TESTS=OFF \
-	  -DHEADWAY_BUILD_EXAMPLES=OFF
-	@cmake --build build/fuzz -j $(JOBS) --target run_safetensors_fuzz
+	  -DHEADWAY_BUILD_EXAMPLES=OFF -DHEADWAY_FUZZ_SECONDS=$(FUZZ_SECONDS)
+	@cmake --build build/fuzz -j $(JOBS) --target fuzz_targets
+	@cmake --build build/fuzz -j 1 --target run_fuzz
 
 test-arm: deps-arm  ## Cross-build for 64-bit ARM and run a reduced set of tests under qemu
 	@cmake --preset arm64
@@ -79,8 +93,17 @@ cuda-sanitize: cuda  ## Run the tests of the CUDA library under the tools of com
 install: build  ## Install into PREFIX (default /usr/local)
 	@cmake --install build/release --prefix $(PREFIX)
 
-format:  ## Format all tracked C++ sources with clang-format
-	@git ls-files '*.h' '*.cpp' | xargs -r clang-format -i
+CLANG_FORMAT ?= clang-format
+format:  ## Format all tracked C++ sources with clang-format 14; kernels for CUDA (.cu, .cuh) are laid out by hand
+	@git ls-files '*.h' '*.cpp' | xargs -r $(CLANG_FORMAT) -i
+
+format-check:  ## Fail where `make format` would change a file
+	@command -v $(CLANG_FORMAT) > /dev/null || tools/install_packages.sh clang-format
+	@CLANG_FORMAT=$(CLANG_FORMAT) tools/check_format.sh
+
+check: format-check  ## The checks that take seconds: format, layers, links and translations of the documents
+	@tools/check_layers.py
+	@python3 tools/check_documents.py --texts
 
 clean:  ## Remove everything that was built
 	@rm -rf build

@@ -11,28 +11,10 @@
 namespace headway_test {
 namespace {
 
-using headway::AttentionBackward;
-using headway::AttentionResult;
-using headway::Mask;
 using std::int64_t;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
 AttentionBackward problem(DType dtype, int64_t queries, int64_t keys) {
-  Case c;
-  c.dtype = dtype;
-  c.batch = 2;
-  c.heads = c.kv_heads = 2;
-  c.query_length = queries;
-  c.key_length = keys;
-  c.head_dim = 24;
-  c.value_dim = 20;
-  return build(c);
-}
-
-void fill_row(const Tensor& tensor, int64_t b, int64_t h, int64_t i, double value) {
-  tensor.select(0, b).select(0, h).select(0, i).fill(value);
+  return build(sized(dtype, 2, 2, {queries, keys, 24, 20}));
 }
 
 // A few queries whose windows begin in different parts of the keys that decoding splits.

@@ -9,17 +9,8 @@
 namespace headway_test {
 namespace {
 
-using headway::AttentionBackward;
-
 Case shaped(DType dtype, std::int64_t batch, std::int64_t queries, std::int64_t keys) {
-  Case c;
-  c.dtype = dtype;
-  c.batch = batch;
-  c.heads = c.kv_heads = 3;
-  c.query_length = queries;
-  c.key_length = keys;
-  c.head_dim = 16;
-  c.value_dim = 20;
+  Case c = sized(dtype, batch, 3, {queries, keys, 16, 20});
   c.weights = Weights::per_head;
   return c;
 }

@@ -11,23 +11,12 @@ namespace headway_test {
 namespace {
 
 using headway::attention;
-using headway::AttentionBackward;
 using headway::AttentionOptions;
-using headway::AttentionResult;
-using headway::Mask;
 using headway::PerEntry;
 using std::int64_t;
 
 Case shaped(DType dtype, int64_t heads, int64_t queries, int64_t keys) {
-  Case c;
-  c.dtype = dtype;
-  c.batch = 2;
-  c.heads = c.kv_heads = heads;
-  c.query_length = queries;
-  c.key_length = keys;
-  c.head_dim = 24;
-  c.value_dim = 40;
-  return c;
+  return sized(dtype, 2, heads, {queries, keys, 24, 40});
 }
 
 // Two problems that must give the same, forward and backward; d_bias and d_sinks are left out.

@@ -12,8 +12,6 @@
 namespace headway_test {
 namespace {
 
-using headway::AttentionBackward;
-using headway::Mask;
 using headway::Shape;
 using headway::Window;
 using std::int64_t;
@@ -36,14 +34,8 @@ void expect_error(const std::function<void()>& call, const std::vector<std::stri
 class Errors : public testing::Test {
  protected:
   Errors() {
-    Case c;
-    c.batch = 2;
-    c.heads = 4;
+    Case c = sized(DType::float32, 2, 4, {5, 7, 8, 6});
     c.kv_heads = 2;
-    c.query_length = 5;
-    c.key_length = 7;
-    c.head_dim = 8;
-    c.value_dim = 6;
     p_ = build(c);
   }
   // The forward must refuse what `change` does to a good problem.

@@ -1,18 +1,11 @@
 // The forward against the reference, over the whole list of cases.
 #include <gtest/gtest.h>
 
-#include <iostream>
-#include <map>
-
-#include "support/cases.h"
-#include "support/reference.h"
-#include "support/worst.h"
+#include "support/reference_suite.h"
 
 namespace headway_test {
 namespace {
 
-using headway::AttentionBackward;
-using headway::AttentionResult;
 using headway::Shape;
 
 void expect_shapes(const AttentionBackward& p, const AttentionResult& result) {
@@ -30,28 +23,25 @@ void expect_shapes(const AttentionBackward& p, const AttentionResult& result) {
   }
 }
 
-TEST(AttentionForward, MatchesTheReference) {
-  Worst worst;
-  std::cout << "random seed " << random_seed() << "\n";
-  for (const Case& c : all_cases()) {
-    SCOPED_TRACE(describe(c));
-    const AttentionBackward p = build(c);
-    AttentionResult result;
-    ASSERT_NO_THROW(result = headway::attention(p.query, p.key, p.value, p.options));
-    expect_shapes(p, result);
-    ForwardSpread spread;
-    const ForwardValues exact = reference_forward(p, &spread), naive = naive_forward(p);
-    const DType arithmetic = c.dtype == DType::float64 ? DType::float64 : DType::float32;
-    worst.expect(c, "output",
-                 compare(result.output, exact.output, naive.output, {c.dtype, spread.output, spread.score}));
-    worst.expect(c, "logsumexp",
-                 compare(result.logsumexp, exact.logsumexp, naive.logsumexp, {arithmetic, 1, spread.score}));
-    if (c.weights == Weights::none) continue;
-    worst.expect(c, "weights",
-                 compare(result.weights, exact.weights, naive.weights, {c.dtype, 0, spread.score, spread.logsumexp}));
-  }
-  worst.print();
+class AttentionForward : public ReferenceSuite {};
+
+TEST_P(AttentionForward, MatchesTheReference) {
+  const Case& c = GetParam();
+  const AttentionBackward p = build(c);
+  AttentionResult result;
+  ASSERT_NO_THROW(result = headway::attention(p.query, p.key, p.value, p.options));
+  expect_shapes(p, result);
+  ForwardSpread spread;
+  const ForwardValues exact = reference_forward(p, &spread), naive = naive_forward(p);
+  const DType arithmetic = c.dtype == DType::float64 ? DType::float64 : DType::float32;
+  expect("output", compare(result.output, exact.output, naive.output, {c.dtype, spread.output, spread.score}));
+  expect("logsumexp", compare(result.logsumexp, exact.logsumexp, naive.logsumexp, {arithmetic, 1, spread.score}));
+  if (c.weights == Weights::none) return;
+  expect("weights",
+         compare(result.weights, exact.weights, naive.weights, {c.dtype, 0, spread.score, spread.logsumexp}));
 }
+
+INSTANTIATE_TEST_SUITE_P(List, AttentionForward, testing::ValuesIn(all_cases()), name_of_case);
 
 }  // namespace
 }  // namespace headway_test

@@ -3,30 +3,30 @@
 
 #include <cmath>
 
-#include "support/cases.h"
 #include "support/differences.h"
+#include "support/each_case.h"
 #include "support/reference.h"
 
 namespace headway_test {
 namespace {
 
-using headway::AttentionBackward;
+class ReferenceGradients : public EachCase {};
 
-TEST(Reference, GradientsMatchFiniteDifferences) {
-  for (const Case& c : gradcheck_cases()) {
-    SCOPED_TRACE(describe(c));
-    AttentionBackward problem = build(c);
-    GradientValues g = reference_backward(problem);
-    auto evaluate = [&] {
-      const ForwardValues f = reference_forward(problem);
-      return objective(problem, f.output, f.weights, f.logsumexp);
-    };
-    for (const GradientInput& input : gradient_inputs(problem, g.query, g.key, g.value, g.bias, g.sinks)) {
-      const Directional d = directional_derivative(input, c.seed, evaluate);
-      EXPECT_NEAR(d.by_difference, d.by_gradient, 2e-7 * (1 + std::abs(d.by_gradient))) << input.name;
-    }
+TEST_P(ReferenceGradients, MatchFiniteDifferences) {
+  const Case& c = GetParam();
+  AttentionBackward problem = build(c);
+  GradientValues g = reference_backward(problem);
+  auto evaluate = [&] {
+    const ForwardValues f = reference_forward(problem);
+    return objective(problem, f.output, f.weights, f.logsumexp);
+  };
+  for (const GradientInput& input : gradient_inputs(problem, g.query, g.key, g.value, g.bias, g.sinks)) {
+    const Directional d = directional_derivative(input, c.seed, evaluate);
+    EXPECT_NEAR(d.by_difference, d.by_gradient, 2e-7 * (1 + std::abs(d.by_gradient))) << input.name;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(List, ReferenceGradients, testing::ValuesIn(gradcheck_cases()), name_of_case);
 
 TEST(Reference, KnownByHand) {
   // Two keys with scores 0 and log 3 have the weights 1/4 and 3/4.

@@ -11,29 +11,9 @@
 namespace headway_test {
 namespace {
 
-using headway::AttentionBackward;
-using headway::AttentionResult;
-using headway::Mask;
 using std::int64_t;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-Case shaped(DType dtype, int64_t queries, int64_t keys) {
-  Case c;
-  c.dtype = dtype;
-  c.batch = 2;
-  c.heads = c.kv_heads = 2;
-  c.query_length = queries;
-  c.key_length = keys;
-  c.head_dim = 32;
-  c.value_dim = 24;
-  return c;
-}
-
-// Fills the row [b, h, i, :] of a tensor.
-void fill_row(const Tensor& tensor, int64_t b, int64_t h, int64_t i, double value) {
-  tensor.select(0, b).select(0, h).select(0, i).fill(value);
-}
+Case shaped(DType dtype, int64_t queries, int64_t keys) { return sized(dtype, 2, 2, {queries, keys, 32, 24}); }
 
 // Puts `poison` into every query (with its gradients) that sees no key and every key and value that no query sees.
 // Returns how many rows that were.

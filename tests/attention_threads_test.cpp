@@ -5,12 +5,10 @@
 
 #include "headway/threads.h"
 #include "support/bits.h"
-#include "support/cases.h"
+#include "support/each_case.h"
 
 namespace headway_test {
 namespace {
-
-using headway::AttentionBackward;
 
 // Sets the number of threads back when a test ends.
 class ThreadCount {
@@ -23,13 +21,8 @@ class ThreadCount {
 };
 
 Case base(DType dtype, std::int64_t queries, std::int64_t keys, std::int64_t heads, std::int64_t kv_heads) {
-  Case c;
-  c.dtype = dtype;
-  c.heads = heads;
+  Case c = sized(dtype, 1, heads, {queries, keys, 40, 40});
   c.kv_heads = kv_heads;
-  c.query_length = queries;
-  c.key_length = keys;
-  c.head_dim = c.value_dim = 40;
   return c;
 }
 
@@ -72,7 +65,10 @@ std::vector<Case> threaded_cases() {
     c.batch = 2;
     c.bias = true;
     c.bias_extent = extent;
-    add("bias", c);
+    add(extent == Extent::query_key   ? "bias query_key"
+        : extent == Extent::batch_key ? "bias batch_key"
+                                      : "bias head",
+        c);
   }
   c = base(DType::float16, length / 4, length / 3, 4, 2);
   c.batch = 7;
@@ -87,33 +83,38 @@ std::vector<Case> threaded_cases() {
   return cases;
 }
 
-TEST(Threads, CountDoesNotChangeOneBit) {
+// Forward and backward on one thread, and the same bits on each of the other counts.
+void expect_same_bits_on(const std::vector<int>& counts, int repeats, const AttentionBackward& p) {
   ThreadCount restore;
-  for (const Case& c : threaded_cases()) {
-    SCOPED_TRACE(describe(c));
-    const AttentionBackward p = build(c);
-    headway::set_num_threads(1);
-    const Named expected = run(p);
-    for (int threads : reduced() ? std::vector<int>{3} : std::vector<int>{2, 3, 5, 8}) {
-      SCOPED_TRACE(std::to_string(threads) + " threads");
-      headway::set_num_threads(threads);
-      for (int repeat = 0; repeat < 2; ++repeat) expect_same_bits(run(p), expected);
-    }
+  headway::set_num_threads(1);
+  const Named expected = run(p);
+  for (int threads : counts) {
+    SCOPED_TRACE(std::to_string(threads) + " threads");
+    headway::set_num_threads(threads);
+    for (int repeat = 0; repeat < repeats; ++repeat) expect_same_bits(run(p), expected);
   }
 }
 
-TEST(Threads, CountDoesNotChangeOneBitOfAnyCase) {
-  ThreadCount restore;
-  for (const Case& c : pair_cases()) {
-    if (reduced() && c.seed % 12 != 0) continue;
-    SCOPED_TRACE(describe(c));
-    const AttentionBackward p = build(c);
-    headway::set_num_threads(1);
-    const Named expected = run(p);
-    headway::set_num_threads(4);
-    expect_same_bits(run(p), expected);
-  }
+class ThreadedCases : public EachCase {};
+
+TEST_P(ThreadedCases, CountDoesNotChangeOneBit) {
+  expect_same_bits_on(reduced() ? std::vector<int>{3} : std::vector<int>{2, 3, 5, 8}, 2, build(GetParam()));
 }
+
+INSTANTIATE_TEST_SUITE_P(Large, ThreadedCases, testing::ValuesIn(threaded_cases()), name_of_case);
+
+class ThreadedPairs : public EachCase {};
+
+TEST_P(ThreadedPairs, CountDoesNotChangeOneBit) { expect_same_bits_on({4}, 1, build(GetParam())); }
+
+// Every pair of options, thinned out under sanitizers and emulation.
+std::vector<Case> thinned_pairs() {
+  std::vector<Case> cases = pair_cases();
+  if (reduced()) std::erase_if(cases, [](const Case& c) { return c.seed % 12 != 0; });
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(List, ThreadedPairs, testing::ValuesIn(thinned_pairs()), name_of_case);
 
 TEST(Threads, SeveralCallersAtOnce) {
   ThreadCount restore;

@@ -12,14 +12,10 @@
 
 namespace {
 
+namespace internal = headway::internal;
 using headway::attention_text;
 using headway::AttentionRecord;
 using headway::TerminalDrawing;
-using headway::internal::characters;
-using headway::internal::cut_to_width;
-using headway::internal::display_width;
-using headway::internal::find_word;
-using headway::internal::token_text;
 using headway_test::contains;
 using headway_test::message_of;
 
@@ -31,42 +27,44 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 TEST(TokenText, WordsAndSpecialTokens) {
-  EXPECT_EQ(token_text("▁animal").text, "animal");
-  EXPECT_TRUE(token_text("▁animal").starts_word);
-  EXPECT_FALSE(token_text("te").starts_word);
-  EXPECT_EQ(token_text("▁").text, "▁");
-  for (const char* special : {"</s>", "<pad>", "<unk>", ">>deu<<"}) EXPECT_TRUE(token_text(special).special) << special;
-  EXPECT_EQ(token_text("<0xE2>").text, "E2");
-  EXPECT_TRUE(token_text("<0xE2>").special);
-  for (const char* plain : {"<", "<>", "▁<b", "a>b", ">><<", "< b >"}) EXPECT_FALSE(token_text(plain).special) << plain;
-  EXPECT_EQ(token_text("\x1b[31m\xff").text, "\xEF\xBF\xBD[31m\xEF\xBF\xBD");
-  EXPECT_EQ(token_text("\xE2\x80\xAEturned").text, "\xEF\xBF\xBDturned");
+  EXPECT_EQ(internal::token_text("▁animal").text, "animal");
+  EXPECT_TRUE(internal::token_text("▁animal").starts_word);
+  EXPECT_FALSE(internal::token_text("te").starts_word);
+  EXPECT_EQ(internal::token_text("▁").text, "▁");
+  for (const char* special : {"</s>", "<pad>", "<unk>", ">>deu<<"})
+    EXPECT_TRUE(internal::token_text(special).special) << special;
+  EXPECT_EQ(internal::token_text("<0xE2>").text, "E2");
+  EXPECT_TRUE(internal::token_text("<0xE2>").special);
+  for (const char* plain : {"<", "<>", "▁<b", "a>b", ">><<", "< b >"})
+    EXPECT_FALSE(internal::token_text(plain).special) << plain;
+  EXPECT_EQ(internal::token_text("\x1b[31m\xff").text, "\xEF\xBF\xBD[31m\xEF\xBF\xBD");
+  EXPECT_EQ(internal::token_text("\xE2\x80\xAEturned").text, "\xEF\xBF\xBDturned");
 }
 
 TEST(TokenText, Widths) {
-  EXPECT_EQ(display_width("Straße"), 6);
-  EXPECT_EQ(display_width("漢字"), 4);
-  EXPECT_EQ(display_width("e\xCC\x81"), 1);  // a combining accent
-  EXPECT_EQ(display_width("👩‍👩‍👧"), 2);
-  EXPECT_EQ(characters("e\xCC\x81"
-                       "a")
+  EXPECT_EQ(internal::display_width("Straße"), 6);
+  EXPECT_EQ(internal::display_width("漢字"), 4);
+  EXPECT_EQ(internal::display_width("e\xCC\x81"), 1);  // a combining accent
+  EXPECT_EQ(internal::display_width("👩‍👩‍👧"), 2);
+  EXPECT_EQ(internal::characters("e\xCC\x81"
+                                 "a")
                 .size(),
             2U);
-  EXPECT_EQ(cut_to_width("überquerte", 5), "über…");
-  EXPECT_EQ(cut_to_width("漢字漢字", 4), "漢…");
-  EXPECT_EQ(cut_to_width("kurz", 4), "kurz");
+  EXPECT_EQ(internal::cut_to_width("überquerte", 5), "über…");
+  EXPECT_EQ(internal::cut_to_width("漢字漢字", 4), "漢…");
+  EXPECT_EQ(internal::cut_to_width("kurz", 4), "kurz");
 }
 
 TEST(TokenText, FindsWords) {
   const std::vector<std::string> tokens = {"▁It", "self", "▁over", "t", "ook", "▁it", "'", "s", "▁it", ".", "</s>"};
   const auto places = [&](const std::string& word) {
     std::vector<std::int64_t> begins;
-    for (const auto& span : find_word(tokens, word)) begins.push_back(span.begin);
+    for (const auto& span : internal::find_word(tokens, word)) begins.push_back(span.begin);
     return begins;
   };
   EXPECT_EQ(places("it"), (std::vector<std::int64_t>{5, 8}));
   EXPECT_EQ(places("overtook"), (std::vector<std::int64_t>{2}));
-  EXPECT_EQ(find_word(tokens, "overtook")[0].count, 3);
+  EXPECT_EQ(internal::find_word(tokens, "overtook")[0].count, 3);
   EXPECT_EQ(places("Itself"), (std::vector<std::int64_t>{0}));
   EXPECT_EQ(places("ITSELF"), (std::vector<std::int64_t>{0}));
   EXPECT_EQ(places("took"), (std::vector<std::int64_t>{3}));  // a part of a word, where no word is so
@@ -85,7 +83,7 @@ TEST(AttentionText, WhatAWordLooksAt) {
   EXPECT_EQ(lines[0], "what it looks at: encoder, layer 4");
   EXPECT_TRUE(lines[5].starts_with("head 5    animal █████    0.62    street █▌       0.18")) << lines[5];
   EXPECT_TRUE(lines[9].starts_with("mean"));
-  for (const std::string& line : lines) EXPECT_LE(display_width(line), 80);
+  for (const std::string& line : lines) EXPECT_LE(internal::display_width(line), 80);
   const std::string one =
       attention_text(record, {.what = {.part = "encoder", .head = 4}, .word = "it", .color = false});
   EXPECT_EQ(lines_of(one).size(), 2U);
@@ -102,7 +100,7 @@ TEST(AttentionText, Maps) {
       for (const char* name : {"head 1", "head 8"}) EXPECT_PRED2(contains, all, name);
       if (color) continue;
       for (const std::string& line : lines_of(all)) {
-        EXPECT_TRUE(line.starts_with("cross") || display_width(line) <= width) << line;
+        EXPECT_TRUE(line.starts_with("cross") || internal::display_width(line) <= width) << line;
       }
     }
   }

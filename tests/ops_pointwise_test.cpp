@@ -19,10 +19,6 @@ namespace headway_test {
 namespace {
 
 using headway::Activation;
-using headway::DType;
-using headway::Shape;
-using headway::Tensor;
-using Inputs = std::vector<Tensor>;
 
 struct BinaryCase {
   const char* name;

@@ -16,10 +16,6 @@ namespace headway_test {
 namespace {
 
 using headway::Activation;
-using headway::DType;
-using headway::Shape;
-using headway::Tensor;
-using Inputs = std::vector<Tensor>;
 namespace cpu = headway::internal::cpu;
 
 // The sum over some dimensions, by walking over all elements.

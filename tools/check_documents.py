@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Compiles and runs every C++ snippet of the documents that are for users, checks that their translations have the same
-shape and code, and that the numbers which the walkthrough shows are those that its program prints."""
+shape and code, that links lead to files, and that the numbers of the walkthrough are those that its program prints."""
 
 import argparse
 import pathlib
@@ -18,6 +18,7 @@ DOCUMENTS = ["README", "docs/multi_head_attention", "docs/training", "docs/trans
 # Headers of libheadway_text; their snippets find the directory "model" and the training config "run.json".
 TEXT_HEADERS = re.compile(r"#include <headway/(tokenizer|text_pairs|transl\w+|attention_view)\.h>")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)[^)]*\)")
 COMMENTS = {"cpp": "//.*", "sh": "#.*", "cmake": "#.*", "python": "#.*", "json": "//.*", "text": "$^"}
 
 
@@ -61,13 +62,37 @@ def compile_and_run(code, name, options):
     subprocess.run([str(program)], check=True, cwd=options.run_directory)
 
 
-def check_document(name, options, walkthrough):
-    """Checks one document and its translation; gives the numbers of snippets that ran and that could not."""
+def check_translation(name):
+    """Checks that a document and its translation have the same headings and code; gives the document's text."""
     first, second = [(ROOT / f"{name}{ending}").read_text(encoding="utf-8") for ending in (".md", ".zh-CN.md")]
     if headings(first) != headings(second):
         raise SystemExit(f"{name}: the translation has other headings: {headings(first)} and {headings(second)}")
     if bare_blocks(first) != bare_blocks(second):
         raise SystemExit(f"{name}: the translation has other code blocks")
+    return first
+
+
+def check_links(path):
+    """Checks that every relative link of a page leads to a file."""
+    prose = re.sub("`[^`\n]*`", "", BLOCK.sub("", path.read_text(encoding="utf-8")))
+    for target in LINK.findall(prose):
+        if not (path.parent / target).exists():
+            raise SystemExit(f"{path.relative_to(ROOT)}: there is no {target}, which it links to")
+
+
+def check_texts():
+    """What needs nothing built: translations and links."""
+    for name in DOCUMENTS:
+        check_translation(name)
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+    for page in pages:
+        check_links(page)
+    print(f"documents: {len(DOCUMENTS)} translations have the same shape, the links of {len(pages)} pages lead somewhere")
+
+
+def check_document(name, options, walkthrough):
+    """Checks one document and its translation; gives the numbers of snippets that ran and that could not."""
+    first = check_translation(name)
     snippets = [code for language, code in blocks(first) if language == "cpp"]
     skipped = 0
     for number, code in enumerate(snippets, 1):
@@ -83,13 +108,19 @@ def check_document(name, options, walkthrough):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--compiler", required=True)
-    parser.add_argument("--library", required=True, type=pathlib.Path)
+    parser.add_argument("--texts", action="store_true", help="look at translations and links alone; needs nothing built")
+    parser.add_argument("--compiler")
+    parser.add_argument("--library", type=pathlib.Path)
     parser.add_argument("--text-library", type=pathlib.Path, help="libheadway_text; else its snippets are left out")
     parser.add_argument("--program", type=pathlib.Path, help="the headway program; default: beside --text-library")
-    parser.add_argument("--walkthrough", required=True, type=pathlib.Path, help="the program examples/walkthrough.cpp")
-    parser.add_argument("--work", required=True, type=pathlib.Path, help="directory for what is built")
+    parser.add_argument("--walkthrough", type=pathlib.Path, help="the program examples/walkthrough.cpp")
+    parser.add_argument("--work", type=pathlib.Path, help="directory for what is built")
     options = parser.parse_args()
+    check_texts()
+    if options.texts:
+        return 0
+    if None in (options.compiler, options.library, options.walkthrough, options.work):
+        parser.error("--compiler, --library, --walkthrough and --work are needed, or --texts")
     options.work.mkdir(parents=True, exist_ok=True)
     walkthrough = subprocess.run([str(options.walkthrough)], check=True, capture_output=True, text=True).stdout
     with tempfile.TemporaryDirectory() as run_directory:

@@ -16,30 +16,13 @@ namespace headway_test {
 namespace {
 
 using headway::attention;
-using headway::AttentionBackward;
 using headway::AttentionOptions;
-using headway::AttentionResult;
 using headway::Device;
-using headway::Mask;
 using headway::internal::Dropout;
 using std::int64_t;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
 AttentionBackward problem(DType dtype, int64_t queries, int64_t keys, int64_t dim = 64) {
-  Case c;
-  c.dtype = dtype;
-  c.batch = 2;
-  c.heads = c.kv_heads = 2;
-  c.query_length = queries;
-  c.key_length = keys;
-  c.head_dim = c.value_dim = dim;
-  return build(c);
-}
-
-void fill_row(const Tensor& tensor, int64_t b, int64_t h, int64_t i, double value) {
-  tensor.select(0, b).select(0, h).select(0, i).fill(value);
+  return build(sized(dtype, 2, 2, {queries, keys, dim, dim}));
 }
 
 struct Corner {
@@ -237,13 +220,7 @@ TEST(CudaCorners, NoElements) {
   for (DType dtype : test_dtypes()) {
     for (const auto& [batch, queries, keys] :
          {std::tuple<int64_t, int64_t, int64_t>{0, 5, 7}, {2, 0, 7}, {2, 5, 0}, {0, 0, 0}}) {
-      Case c;
-      c.dtype = dtype;
-      c.batch = batch;
-      c.heads = c.kv_heads = 3;
-      c.query_length = queries;
-      c.key_length = keys;
-      c.head_dim = c.value_dim = 64;
+      Case c = sized(dtype, batch, 3, {queries, keys, 64, 64});
       c.weights = Weights::per_head;
       c.sinks = true;
       expect_like_cpu(

@@ -22,12 +22,7 @@ constexpr DType kDtypes[] = {DType::bfloat16, DType::float16, DType::float32};
 enum Form { kFull, kCausal, kKeyLengths, kWindow, kGrouped, kForms };
 
 Case shaped(DType dtype, int64_t queries, int64_t keys, int64_t dim) {
-  Case c;
-  c.dtype = dtype;
-  c.query_length = queries;
-  c.key_length = keys;
-  c.head_dim = c.value_dim = dim;
-  c.heads = c.kv_heads = 2;
+  Case c = sized(dtype, 1, 2, {queries, keys, dim, dim});
   c.seed = static_cast<std::uint64_t>(queries * 1'000'003 + keys * 1009 + dim);
   return c;
 }

@@ -15,9 +15,6 @@ namespace headway_test {
 namespace {
 
 using headway::Device;
-using headway::DType;
-using headway::Shape;
-using headway::Tensor;
 using std::int64_t;
 
 constexpr DType kAllDtypes[] = {DType::float32, DType::float64, DType::bfloat16, DType::float16,

@@ -1,41 +1,24 @@
 // An operation with its gradients on the GPU, beside float64 on the CPU.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "cuda/device_problem.h"
 #include "cuda/messages.h"
 #include "support/elementwise.h"
+#include "support/row_operations.h"
 
 namespace headway_test {
 
-using Operation = std::function<headway::Tensor(const std::vector<headway::Tensor>&)>;
-
-// Result and gradients of an operation; what flows back is random, rounded to `rounded`, the same for all dtypes.
+// Result and gradients of an operation, on the CPU; what flows back is rounded to `rounded`.
 inline std::vector<headway::Tensor> evaluate(const Operation& operation, const std::vector<headway::Tensor>& inputs,
                                              headway::DType rounded) {
-  std::vector<headway::Tensor> leaves;
-  for (const headway::Tensor& input : inputs) {
-    leaves.push_back(input.defined() ? input.detach() : input);
-    if (input.defined() && is_floating(input.dtype())) leaves.back().set_requires_grad();
+  std::vector<headway::Tensor> all = result_and_gradients(operation, inputs, rounded);
+  for (headway::Tensor& tensor : all) {
+    if (tensor.defined()) tensor = on_cpu(tensor);
   }
-  const headway::Tensor result = operation(leaves);
-  const headway::Tensor direction = headway::Tensor::randn(result.shape(), 77, rounded);
-  result.backward(direction.to(result.dtype()).to(result.device()));
-  std::vector<headway::Tensor> all = {on_cpu(result.detach())};
-  for (const headway::Tensor& leaf : leaves) all.push_back(leaf.defined() ? on_cpu(leaf.grad()) : headway::Tensor());
   return all;
-}
-
-// The floating inputs in another dtype; the others as they are.
-inline std::vector<headway::Tensor> converted(const std::vector<headway::Tensor>& inputs, headway::DType dtype) {
-  std::vector<headway::Tensor> result;
-  for (const headway::Tensor& input : inputs) {
-    result.push_back(input.defined() && is_floating(input.dtype()) ? input.to(dtype) : input);
-  }
-  return result;
 }
 
 // The inputs on the GPU in one of three layouts; integers stay on the CPU in the first.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "headway/attention.h"
+#include "support/epsilon.h"
 
 namespace headway_test {
 
@@ -57,16 +58,8 @@ inline testing::AssertionResult near(const headway::Tensor& a, const headway::Te
 
 // A difference that two right computations in this dtype may have.
 inline double tolerance_of(headway::DType dtype) {
-  switch (dtype) {
-    case headway::DType::bfloat16:
-      return 0x1p-6;
-    case headway::DType::float16:
-      return 0x1p-9;
-    case headway::DType::float64:
-      return 1e-13;
-    default:
-      return 1e-5;
-  }
+  if (is_sixteen_bit(dtype)) return 2 * epsilon_of(dtype);
+  return dtype == headway::DType::float64 ? 1e-13 : 1e-5;
 }
 
 // Everything that forward and backward give, with names.

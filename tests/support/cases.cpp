@@ -10,7 +10,6 @@
 namespace headway_test {
 namespace {
 
-using headway::AttentionBackward;
 using headway::PerEntry;
 using headway::Shape;
 using std::int64_t;
@@ -103,6 +102,18 @@ Tensor with_layout(const Tensor& tensor, Layout layout) {
   }
   result.copy_from(tensor);
   return result;
+}
+
+Case sized(DType dtype, int64_t batch, int64_t heads, const Sizes& sizes) {
+  Case c;
+  c.dtype = dtype;
+  c.batch = batch;
+  c.heads = c.kv_heads = heads;
+  c.query_length = sizes.queries;
+  c.key_length = sizes.keys;
+  c.head_dim = sizes.head_dim;
+  c.value_dim = sizes.value_dim;
+  return c;
 }
 
 AttentionBackward build(const Case& c) {

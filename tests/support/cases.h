@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,11 +12,17 @@
 
 namespace headway_test {
 
+using headway::AttentionBackward;
+using headway::AttentionResult;
 using headway::Causal;
 using headway::DType;
+using headway::Mask;
 using headway::Tensor;
 using headway::Weights;
 using headway::WeightsOf;
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // How the memory of query, key, value and d_output is laid out.
 enum class Layout {
@@ -79,14 +86,26 @@ struct Case {
   std::uint64_t seed = 1;
 };
 
+// Lengths and head sizes of a case.
+struct Sizes {
+  std::int64_t queries = 1, keys = 1, head_dim = 1, value_dim = 1;
+};
+// A case with as many key heads as query heads and no options.
+Case sized(DType dtype, std::int64_t batch, std::int64_t heads, const Sizes& sizes);
+
 // The tensors and options of a case. `forward` is left empty.
-headway::AttentionBackward build(const Case& c);
+AttentionBackward build(const Case& c);
 
 // All the fields that are not at their defaults, in one line.
 std::string describe(const Case& c);
 
 // A copy of `tensor` [batch, heads, length, dim] with the same values in another layout.
 Tensor with_layout(const Tensor& tensor, Layout layout);
+
+// Fills the row [b, h, i, :] of a tensor.
+inline void fill_row(const Tensor& tensor, std::int64_t b, std::int64_t h, std::int64_t i, double value) {
+  tensor.select(0, b).select(0, h).select(0, i).fill(value);
+}
 
 // ---- the parts of the list ----
 // Every pair of levels of two different rows of the option table, found by a greedy search with a fixed seed.

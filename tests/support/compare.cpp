@@ -3,26 +3,13 @@
 #include <limits>
 #include <sstream>
 
+#include "support/epsilon.h"
 #include "support/reference.h"
 
 namespace headway_test {
 namespace {
 
 using headway::DType;
-
-// The distance from 1 to the next number.
-double epsilon_of(DType dtype) {
-  switch (dtype) {
-    case DType::bfloat16:
-      return 0x1p-7;
-    case DType::float16:
-      return 0x1p-10;
-    case DType::float64:
-      return 0x1p-52;
-    default:
-      return 0x1p-23;
-  }
-}
 
 // The error of one element; NaN and infinity are only right where the reference has the same.
 double difference(double actual, double exact) {

@@ -15,12 +15,8 @@ constexpr int64_t kHeadSizes[] = {1,  2,  3,  5,  8,  15,  16,  17,  31,  32,  3
 constexpr DType kDtypes[] = {DType::float32, DType::bfloat16, DType::float16, DType::float64};
 
 Case plain(DType dtype, int64_t query_length, int64_t key_length, int64_t head_dim) {
-  Case c;
-  c.dtype = dtype;
-  c.query_length = query_length;
-  c.key_length = key_length;
-  c.head_dim = c.value_dim = head_dim;
-  c.heads = c.kv_heads = query_length * key_length < 20'000 ? 2 : 1;
+  const int64_t heads = query_length * key_length < 20'000 ? 2 : 1;
+  Case c = sized(dtype, 1, heads, {query_length, key_length, head_dim, head_dim});
   c.seed = static_cast<std::uint64_t>(query_length * 1'000'003 + key_length * 1009 + head_dim);
   return c;
 }

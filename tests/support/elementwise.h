@@ -10,25 +10,17 @@
 
 #include "headway/tensor.h"
 #include "headway/threads.h"
+#include "support/epsilon.h"
 
 namespace headway_test {
 
+using headway::DType;
+using headway::Shape;
+using headway::Tensor;
+using Inputs = std::vector<Tensor>;
+
 inline const std::vector<headway::DType> kFloatingDTypes = {headway::DType::float32, headway::DType::float64,
                                                             headway::DType::bfloat16, headway::DType::float16};
-
-// The distance from 1 to the next number.
-inline double epsilon_of(headway::DType dtype) {
-  switch (dtype) {
-    case headway::DType::bfloat16:
-      return 0x1p-7;
-    case headway::DType::float16:
-      return 0x1p-10;
-    case headway::DType::float64:
-      return 0x1p-52;
-    default:
-      return 0x1p-23;
-  }
-}
 
 // Success when every element is within `epsilons` of the expected one, relative to it or to `floor` if that is larger;
 // NaN and infinities are where they are expected.

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "support/epsilon.h"
+
 namespace headway_test {
 namespace {
 
@@ -27,18 +29,8 @@ double activation_of(double x, Activation activation) {
   return x;
 }
 
-double epsilon_of(DType dtype) {
-  switch (dtype) {
-    case DType::float64:
-      return 0x1p-52;
-    case DType::bfloat16:
-      return 0x1p-8;
-    case DType::float16:
-      return 0x1p-11;
-    default:
-      return 0x1p-23;
-  }
-}
+// What rounding to a 16-bit type loses; other results also carry the error of their sums.
+double rounding_of(DType dtype) { return epsilon_of(dtype) * (is_sixteen_bit(dtype) ? 0.5 : 1); }
 
 }  // namespace
 
@@ -106,8 +98,8 @@ void expect_right(const MatmulCase& c) {
   });
   matmul(t.problem(c));
 
-  const double sum_epsilon = epsilon_of(c.dtype == DType::float64 ? DType::float64 : DType::float32);
-  const double result_epsilon = epsilon_of(c.result_dtype);
+  const double sum_epsilon = rounding_of(c.dtype == DType::float64 ? DType::float64 : DType::float32);
+  const double result_epsilon = rounding_of(c.result_dtype);
   std::size_t element = 0;
   std::int64_t wrong = 0;
   const auto far = [&](double value, double expected, double scale) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,16 +16,19 @@ namespace headway_test {
 
 using Operation = std::function<headway::Tensor(const std::vector<headway::Tensor>&)>;
 
-// An operation's result and the gradients of its inputs, undefined for those that have none.
+// An operation's result and the gradients of its inputs, undefined for those that have none. What flows back is random,
+// rounded to `rounded`, which is the result's dtype unless it is given.
 inline std::vector<headway::Tensor> result_and_gradients(const Operation& operation,
-                                                         const std::vector<headway::Tensor>& inputs) {
+                                                         const std::vector<headway::Tensor>& inputs,
+                                                         std::optional<headway::DType> rounded = {}) {
   std::vector<headway::Tensor> leaves;
   for (const headway::Tensor& input : inputs) {
     leaves.push_back(input.defined() ? input.detach() : input);
     if (input.defined() && is_floating(input.dtype())) leaves.back().set_requires_grad();
   }
   const headway::Tensor result = operation(leaves);
-  result.backward(headway::Tensor::randn(result.shape(), 77, result.dtype()));
+  const headway::Tensor direction = headway::Tensor::randn(result.shape(), 77, rounded.value_or(result.dtype()));
+  result.backward(direction.to(result.dtype()).to(result.device()));
   std::vector<headway::Tensor> all = {result.detach()};
   for (const headway::Tensor& leaf : leaves) all.push_back(leaf.defined() ? leaf.grad() : headway::Tensor());
   return all;
