@@ -128,10 +128,10 @@ void add_drawing_options(CLI::App& command, Attend& options) {
 void add_attend(Program& program) {
   CLI::App& command =
       program.add_command({"attend", "What each head looks at while a sentence is translated", kAttendExamples});
+  const CLI::Option* const text = add_texts(command, "TEXT", "The text; without it, the line on standard input");
   const auto options = std::make_shared<Attend>();
   options->translation.add_to(command);
   add_drawing_options(command, *options);
-  CLI::Option* const text = add_texts(command, "TEXT", "The text; without it, the line on standard input");
   program.on_run(command, [options, text] {
     const std::vector<std::string> texts = texts_of(*text);
     if (texts.size() > 1) {

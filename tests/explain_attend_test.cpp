@@ -41,12 +41,12 @@ Translator make_translator() {
   headway::TranslationTokenizer tokenizer(pieces, {"deu", "eng"});
   headway::set_random_seed(7);
   headway::TranslationModelOptions options = headway_test::small_options();
-  options.encoder_ffn_dim = options.decoder_ffn_dim = 48;
   options.d_model = 32;
   options.encoder_attention_heads = 4;
   options.decoder_attention_heads = 2;
   options.dropout = 0.5;
   options.max_position_embeddings = 48;
+  options.encoder_ffn_dim = options.decoder_ffn_dim = 48;
   const headway::TranslationModel model(headway_test::options_for(tokenizer, options));
   return Translator(model, tokenizer);
 }
