@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <random>
 
 #include "base/json.h"
 #include "base/json_text.h"
@@ -100,6 +101,44 @@ TEST(Json, DepthHasALimit) {
   std::string objects;
   for (int i = 0; i < 100'000; ++i) objects += "{\"a\":";
   EXPECT_PRED2(contains, complaint(objects), "nested deeper than 64");
+}
+
+// Damaged texts are read or refused, and what is read comes back from its own text.
+TEST(Json, DamagedTexts) {
+  const std::string whole =
+      R"({"a": [1, -2, 3.5e-7, true, null, {"é\u00e9\ud83e\udd2f": "\n\"\\"}], "b": {}, "c": 18446744073709551615})";
+  std::mt19937 random(1);
+  const auto below = [&random](std::size_t end) { return random() % end; };
+  int good = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    std::string text = whole;
+    for (std::size_t changes = 1 + below(3); changes > 0; --changes) {
+      const std::size_t place = below(text.size());
+      switch (below(4)) {
+        case 0:
+          text.erase(place, 1 + below(4));
+          break;
+        case 1:
+          text.insert(place, 1, "[]{},:\"\\0-.e \xFF"[below(16)]);
+          break;
+        case 2:
+          text[place] = static_cast<char>(below(256));
+          break;
+        default:
+          text.insert(place, text.substr(below(text.size()), below(20)));
+      }
+      if (text.empty()) text = "x";
+    }
+    try {
+      const std::string once = parse_json(text, "x.json").text();
+      EXPECT_EQ(parse_json(once, "x.json").text(), once);
+      ++good;
+    } catch (const headway::Error& error) {
+      EXPECT_TRUE(std::string(error.what()).starts_with("x.json: ")) << error.what();
+    }
+  }
+  EXPECT_GT(good, 500);
+  EXPECT_LT(good, 19'500);
 }
 
 TEST(Json, SizeHasALimit) {

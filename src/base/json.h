@@ -141,7 +141,7 @@ class JsonEvents {
   // The text is no JSON at this byte; must throw.
   [[noreturn]] virtual void invalid(std::size_t byte, std::string_view reason) = 0;
 };
-// Takes constant space by itself; what the events keep is theirs to limit.
+// Keeps one bit for each open array or object; what else is kept, and how deep it may go, is for the events to limit.
 void scan_json(std::string_view text, JsonEvents& events, bool comments = false);
 
 }  // namespace headway::inline v0::internal

@@ -192,7 +192,7 @@ class Evaluate(ProgramTest):
         self.bad(2, "--reference FILE is required", "evaluate", "--hypotheses", "source")
         self.bad(2, "--reference is not expected", "evaluate", "--data", "x", "--reference", "reference")
         self.bad(2, "--part", "evaluate", "--data", "x", "--part", "training")
-        self.bad(1, "none: cannot be opened", "evaluate", "--hypotheses", "none", "--reference", "reference")
+        self.bad(1, "none: no such file", "evaluate", "--hypotheses", "none", "--reference", "reference")
         (self.work / "short").write_text("a\n", encoding="utf-8")
         self.bad(1, "short has 1 line and reference 5", "evaluate", "--hypotheses", "short", "--reference", "reference")
         self.bad(1, "none.tsv: no such file", "evaluate", "--model", small_model(), "--data", "none.tsv")
@@ -240,7 +240,7 @@ class Attend(ProgramTest):
         self.bad(1, "--layer is 7, expected 1 to 1", *model, "--layer", 7, "ka")
         self.bad(1, "--head is 9, expected 1 to 4", *model, "--head", 9, "ka")
         self.bad(2, "--layer", *model, "--layer", 0, "ka")
-        self.bad(1, "none/a.html: cannot be written", *model, "--quiet", "--html", "none/a.html", "ka")
+        self.bad(1, "none/a.html: no file can be made in its directory", *model, "--quiet", "--html", "none/a.html", "ka")
 
 
 class Info(ProgramTest):

@@ -69,7 +69,7 @@ class ProgramTest(unittest.TestCase):
         self.assertIn(part, done.stderr)
         self.assertRegex(done.stderr, r"^headway( [a-z]+)*: .*\n$")
         # What the user typed comes first, never the name of a class or a function.
-        self.assertNotRegex(done.stderr, r"^headway( [a-z]+)*: ([A-Z][A-Za-z]+: |\w+::|\w+_\w+: )")
+        self.assertNotRegex(done.stderr, r"^headway( [a-z]+)*: ([A-Z][a-z][A-Za-z]*: |\w+::|\w+_\w+: )")
         return done
 
     def good_json(self, *arguments, **options):
