@@ -1,4 +1,4 @@
-// Devices: their names, what is told where there is none, and tensors that move between them.
+// Devices: their names, the errors where there is none, and tensors that move between them.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -1,5 +1,6 @@
 # Usage: cmake -DROOT=<sources> -DWORK=<directory> -P interface_hash_test.cmake
 # Changes headers in a copy of the sources: those of the interface change its hash, others do not.
+cmake_minimum_required(VERSION 3.25)
 include(${ROOT}/cmake/interface_hash.cmake)
 
 file(REMOVE_RECURSE ${WORK})

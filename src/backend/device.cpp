@@ -42,11 +42,6 @@ Device Device::parse(const std::string& name) {
 
 bool Device::is_name(const std::string& name) { return name == "cpu" || internal::cuda_index(name).has_value(); }
 
-std::string Device::name() const {
-  if (is_cpu()) return "cpu";
-  return index == 0 ? "cuda" : "cuda:" + std::to_string(index);
-}
-
 int cuda_device_count() { return static_cast<int>(internal::devices_of(Device::Kind::cuda).backends.size()); }
 
 std::string describe_cuda() {

@@ -34,7 +34,7 @@ using Tensors = std::vector<Tensor>;
 struct BackwardCall {
   Tensors d_outputs;  // undefined where zero
   std::vector<bool> wanted;
-  Tensors sums;  // what other operations gave for the inputs so far, where nobody else sees it; undefined: nothing
+  Tensors sums;  // what other operations gave for the inputs so far, where it is uniquely owned; undefined: nothing
 
   const Tensor& d_output(std::size_t index = 0) const { return d_outputs[index]; }
   bool wants(std::size_t input) const { return wanted[input]; }
@@ -45,7 +45,7 @@ struct BackwardCall {
 
 // Gives the gradients of the inputs, in the order in which record() got them; undefined ones count as zero. At least
 // one of d_outputs is defined, and each defined one has its output's shape and dtype. It may take d_outputs over, and
-// write into one that is_sole_owner() says nobody else sees.
+// write into one of which is_sole_owner() is true.
 using BackwardFunction = std::function<Tensors(BackwardCall&)>;
 
 // True when operations are recorded and the tensor is one whose gradient is wanted; false for an undefined one.

@@ -18,7 +18,7 @@ inline Tensor take_dense(Tensor& d_output) {
   return taken.is_contiguous() ? taken : taken.contiguous();
 }
 
-// Memory for something of a gradient's shape and dtype: its own where nobody else sees it. Both dense.
+// Memory for something of a gradient's shape and dtype: its own where it is uniquely owned. Both dense.
 inline Tensor reuse(const Tensor& gradient) {
   return is_sole_owner(gradient) ? gradient : Tensor::empty(gradient.shape(), gradient.dtype(), gradient.device());
 }

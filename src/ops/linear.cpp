@@ -175,7 +175,7 @@ Tensor linear_dropout(const Tensor& x, const Tensor& weight, const Tensor& bias,
                       double probability, std::uint64_t seed) {
   constexpr const char* kName = "linear_dropout";
   const auto rule = internal::checked_dropout(kName, probability, seed);
-  // What dropout leaves of a relu tells by its sign where the slope is zero.
+  // The sign of what dropout leaves of a relu says where the slope is zero.
   if (activation != Activation::relu) return dropout(linear(x, weight, bias, activation), probability, seed);
   return internal::linear_with_rule(kName, x, weight, bias, activation, rule);
 }

@@ -116,7 +116,8 @@ std::vector<ParameterGroup> trainable_of(const Module& module) {
 }  // namespace internal
 
 struct Optimizer::State {
-  State(std::vector<ParameterGroup> given, internal::Rule how);
+  // Hidden, although Optimizer is visible: no user can name a Rule.
+  [[gnu::visibility("hidden")]] State(std::vector<ParameterGroup> given, internal::Rule how);
 
   internal::Rule rule;
   double learning_rate = 0.0;

@@ -1,4 +1,5 @@
 // Uses the text library as its user would, and fails when a result is wrong.
+#include <headway/error.h>
 #include <headway/translation_scores.h>
 #include <headway/translator.h>
 
