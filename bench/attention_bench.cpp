@@ -11,6 +11,7 @@
 
 #include "case.h"
 #include "flags.h"
+#include "list_bench.h"
 #include "measure.h"
 #include "peak.h"
 #include "report.h"
@@ -21,7 +22,8 @@ namespace {
 const bench::FlagDefaults kDefaults = {.program = "attention_bench",
                                        .example = "f32 forward 2048x64 causal",
                                        .seconds_per_row = 4,
-                                       .quick_seconds_per_row = 0.3};
+                                       .quick_seconds_per_row = 0.3,
+                                       .measures_cases = true};
 
 // What the machine could do at best for this case, sampled once.
 double sample_limit(const bench::Case& c, int threads) {
@@ -96,17 +98,9 @@ std::vector<bench::Row> run_case(const bench::Case& c, const std::vector<int>& t
 }
 
 int run(const bench::Flags& flags) {
-  if (flags.help) {
-    std::printf("%s", bench::usage(kDefaults).c_str());
-    return 0;
-  }
-  std::vector<bench::Case> cases = bench::all_cases();
-  std::erase_if(cases, [&](const bench::Case& c) { return !flags.matches(c.name()); });
-  if (flags.list) {
-    for (const bench::Case& c : cases) std::printf("%s\n", c.name().c_str());
-    return 0;
-  }
-  if (cases.empty()) throw std::runtime_error("no row matches " + flags.filter + "; --list prints their names");
+  if (flags.cases) return bench::measure_list(flags);
+  std::vector<bench::Case> cases = bench::table_cases();
+  if (flags.choose(cases, [](const bench::Case& c) { return c.row_name(); })) return 0;
 
   const bench::OtherLoad other_load;
   bench::Machine machine = bench::describe_machine();
@@ -128,11 +122,4 @@ int run(const bench::Flags& flags) {
 
 }  // namespace
 
-int main(int argument_count, char** arguments) {
-  try {
-    return run(bench::parse_flags({arguments + 1, arguments + argument_count}, kDefaults));
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "attention_bench: %s\n", error.what());
-    return 2;
-  }
-}
+int main(int argument_count, char** arguments) { return bench::run_program(argument_count, arguments, kDefaults, run); }

@@ -21,8 +21,8 @@ Case self_attention(std::int64_t batch, std::int64_t heads, std::int64_t length,
   c.batch = batch;
   c.heads = c.kv_heads = heads;
   c.query_length = c.key_length = length;
-  c.head_dim = head_dim;
-  c.causal = causal;
+  c.head_dim = c.value_dim = head_dim;
+  if (causal) c.causal = headway::Causal::top_left;
   return c;
 }
 
@@ -36,11 +36,11 @@ std::vector<Case> common_shapes() {
 
 std::vector<Case> odd_shapes() {
   Case strided = self_attention(2, 8, 1000, 64);
-  strided.length_before_heads = true;
+  strided.layout = headway_test::Layout::length_first;
   Case uneven = self_attention(1, 8, 0, 64);
   uneven.lengths = uneven_lengths();
   for (const std::int64_t length : uneven.lengths) uneven.query_length = uneven.key_length += length;
-  uneven.length_before_heads = true;
+  uneven.layout = headway_test::Layout::length_first;
   return {self_attention(1, 8, 777, 80), self_attention(1, 8, 1000, 80), strided, uneven};
 }
 
@@ -60,7 +60,7 @@ double visible_pairs(const Case& c) {
     for (const double length : c.lengths) pairs += length * length;
   } else {
     const double rows = static_cast<double>(c.query_length), columns = static_cast<double>(c.key_length);
-    pairs = c.causal ? rows * (rows + 1) / 2 : rows * columns;
+    pairs = c.is_causal() ? rows * (rows + 1) / 2 : rows * columns;
   }
   return pairs * static_cast<double>(c.batch * c.heads);
 }
@@ -78,13 +78,13 @@ std::string Case::shape_name() const {
   }
   std::string name = std::to_string(batch) + "x" + std::to_string(heads) + "x" + std::to_string(query_length) + "x" +
                      std::to_string(head_dim);
-  name += causal ? " causal" : " full";
-  if (length_before_heads) name += " blhd";
-  if (weights) name += " weights";
+  name += is_causal() ? " causal" : " full";
+  if (length_before_heads()) name += " blhd";
+  if (with_weights()) name += " weights";
   return name;
 }
 
-std::string Case::name() const { return short_name(dtype) + " " + pass_name(pass) + " " + shape_name(); }
+std::string Case::row_name() const { return short_name(dtype) + " " + pass_name(pass) + " " + shape_name(); }
 
 double Case::useful_flops() const {
   // Two products forward (Q K^T, P V), five backward (Q K^T again, dO V^T, dV, dK, dQ); a product is two operations.
@@ -97,7 +97,7 @@ double Case::bytes_read() const {
   return elements * static_cast<double>(headway::item_size(dtype));
 }
 
-std::vector<Case> all_cases() {
+std::vector<Case> table_cases() {
   std::vector<Case> cases;
   const auto add = [&](Case c, const std::string& group, DType dtype, Pass pass) {
     c.group = group;
@@ -116,7 +116,7 @@ std::vector<Case> all_cases() {
     }
   }
   for (Case c : {self_attention(1, 8, 512, 64), self_attention(1, 8, 2048, 64)}) {
-    c.weights = true;
+    c.weights = headway::Weights::per_head;
     add(c, "weights", DType::float32, Pass::forward);
   }
   for (const DType dtype : {DType::float32, DType::bfloat16}) add(decoding_shape(), "decoding", dtype, Pass::forward);

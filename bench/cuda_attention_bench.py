@@ -2,9 +2,7 @@
 """Headway's attention on a GPU beside cuDNN's and FlashAttention-2's in PyTorch: the same memory, the same stream,
 calls that take turns. Results are compared before they are timed.
 
-Headway comes in through bench/cuda_attention_interface.cpp, a library beside libheadway.so and libheadway_cuda.so:
-  g++ -std=c++20 -O2 -shared -fPIC -fvisibility=hidden -I include bench/cuda_attention_interface.cpp -L build/release \\
-    -lheadway -Wl,-rpath,'$ORIGIN' -o build/release/libcuda_attention_interface.so"""
+Headway comes in through bench/cuda_attention_interface.cpp; `bench/run.sh cuda-attention` builds it and calls this."""
 
 import argparse
 import dataclasses
@@ -405,9 +403,9 @@ def write_json(path, machine):
 
 
 def parse_flags():
-    default = pathlib.Path(__file__).resolve().parent.parent / "build/release/libcuda_attention_interface.so"
+    default = pathlib.Path(__file__).resolve().parent.parent / "build/release/bench/libcuda_attention_interface.so"
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--interface", type=pathlib.Path, default=default, help="the library built as told above")
+    parser.add_argument("--interface", type=pathlib.Path, default=default, help="the library of bench/cuda_attention_interface.cpp")
     parser.add_argument("--filter", default="", metavar="WORDS", help="only rows whose group and name have every word")
     parser.add_argument("--seconds-per-row", type=float, default=1.0)
     parser.add_argument("--min-rounds", type=int, default=15)

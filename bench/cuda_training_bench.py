@@ -8,9 +8,7 @@ Neither side has float32 masters of the weights. AdamW's moments are bfloat16 in
 parameters' dtype, and float32 in Headway: Headway's optimizer moves 22 bytes for each value for which PyTorch's moves
 14, and its moments take twice the memory.
 
-Headway comes in through bench/cuda_training_interface.cpp, a library beside libheadway.so and libheadway_cuda.so:
-  g++ -std=c++20 -O2 -shared -fPIC -fvisibility=hidden -I include bench/cuda_training_interface.cpp -L build/release \\
-    -lheadway -Wl,-rpath,'$ORIGIN' -o build/release/libcuda_training_interface.so"""
+Headway comes in through bench/cuda_training_interface.cpp; `bench/run.sh cuda-training` builds it and calls this."""
 
 import argparse
 import copy
@@ -396,9 +394,9 @@ def run_row(row, library, flags):
 
 
 def parse_flags():
-    default = pathlib.Path(__file__).resolve().parent.parent / "build/release/libcuda_training_interface.so"
+    default = pathlib.Path(__file__).resolve().parent.parent / "build/release/bench/libcuda_training_interface.so"
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--interface", type=pathlib.Path, default=default, help="the library built as told above")
+    parser.add_argument("--interface", type=pathlib.Path, default=default, help="the library of bench/cuda_training_interface.cpp")
     parser.add_argument("--filter", default="", metavar="WORDS", help="only rows whose name has every word")
     parser.add_argument(
         "--compile", choices=("off", "layers", "whole"), default="whole", help="what torch.compile gets (whole)"

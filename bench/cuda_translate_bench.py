@@ -4,9 +4,7 @@
 Time runs from lists of token ids to lists of token ids. Rounds of the sides alternate, and the figure of each is the
 median of its rounds. The first --check sentences are translated by Headway on the CPU too, and tokens are compared.
 
-  make cuda && cmake --build build/release --target translate_tokens
-  python3 bench/cuda_translate_bench.py build/release/tests/translate_tokens --model models/en-de --to deu \\
-      --sentences english.txt
+  bench/run.sh cuda-translate --model models/en-de --to deu --sentences english.txt
 """
 
 import argparse

@@ -1,5 +1,7 @@
 #include "flags.h"
 
+#include <cstdio>
+#include <exception>
 #include <sstream>
 #include <stdexcept>
 
@@ -30,8 +32,11 @@ std::string usage(const FlagDefaults& defaults) {
        << "  --quick                a rough table: " << defaults.quick_seconds_per_row
        << " seconds per row, one round at least\n"
        << "  --json PATH            write the results there\n"
-       << "  --list                 print the names of the rows\n"
-       << "  --help                 print this\n";
+       << "  --list                 print the names of the rows\n";
+  if (defaults.measures_cases) {
+    text << "  --cases                Headway alone, on every case of the tests' list\n";
+  }
+  text << "  --help                 print this\n";
   return text.str();
 }
 
@@ -57,6 +62,8 @@ Flags parse_flags(const std::vector<std::string>& arguments, const FlagDefaults&
       flags.min_rounds = 1;
     } else if (flag == "--list") {
       flags.list = true;
+    } else if (flag == "--cases" && defaults.measures_cases) {
+      flags.cases = true;
     } else if (flag == "--help") {
       flags.help = true;
     } else {
@@ -67,6 +74,21 @@ Flags parse_flags(const std::vector<std::string>& arguments, const FlagDefaults&
     throw std::runtime_error("--threads is 1, all or both, not " + flags.threads);
   }
   return flags;
+}
+
+int run_program(int argument_count, char** arguments, const FlagDefaults& defaults,
+                const std::function<int(const Flags&)>& body) {
+  try {
+    const Flags flags = parse_flags({arguments + 1, arguments + argument_count}, defaults);
+    if (flags.help) {
+      std::printf("%s", usage(defaults).c_str());
+      return 0;
+    }
+    return body(flags);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s: %s\n", defaults.program.c_str(), error.what());
+    return 2;
+  }
 }
 
 }  // namespace bench

@@ -42,17 +42,12 @@ enum class Pass { forward, d_input, d_weight };
 constexpr Pass kPasses[] = {Pass::forward, Pass::d_input, Pass::d_weight};
 
 const char* pass_name(Pass pass) {
-  switch (pass) {
-    case Pass::forward:
-      return "forward";
-    case Pass::d_input:
-      return "d_input";
-    default:
-      return "d_weight";
-  }
+  static constexpr const char* kNames[] = {"forward", "d_input", "d_weight"};
+  return kNames[static_cast<int>(pass)];
 }
 
-struct Case {
+// One of the products of a linear layer.
+struct Product {
   headway::DType dtype;
   Pass pass;
   std::int64_t tokens, in, out;
@@ -66,7 +61,7 @@ struct Case {
 };
 
 // Layers of width 256 to 2048 (projections, the fused one of query, key and value, feed-forward), and vocabularies.
-std::vector<Case> all_cases() {
+std::vector<Product> all_products() {
   struct Layer {
     std::int64_t in, out;
   };
@@ -76,16 +71,16 @@ std::vector<Case> all_cases() {
   }
   layers.push_back({2048, 2048});
   for (const std::int64_t words : {8000, 32000}) layers.insert(layers.end(), {{256, words}, {512, words}});
-  std::vector<Case> cases;
+  std::vector<Product> products;
   for (const auto dtype : {headway::DType::float32, headway::DType::bfloat16}) {
     for (const auto [in, out] : layers) {
       for (const std::int64_t tokens : {16, 64, 256, 1024, 8192}) {
         if (tokens * out > std::int64_t{64} << 20) continue;  // logits that no batch has at once
-        for (const Pass pass : kPasses) cases.push_back({dtype, pass, tokens, in, out});
+        for (const Pass pass : kPasses) products.push_back({dtype, pass, tokens, in, out});
       }
     }
   }
-  return cases;
+  return products;
 }
 
 // OpenBLAS, where the machine has it.
@@ -129,7 +124,7 @@ struct Operands {
   at::Tensor headway, torch, other;  // results
 };
 
-Operands make_operands(const Case& c) {
+Operands make_operands(const Product& c) {
   const auto dtype = c.dtype == headway::DType::bfloat16 ? at::kBFloat16 : at::kFloat;
   const at::Tensor x = at::randn({c.tokens, c.in}).to(dtype);
   const at::Tensor weight = at::randn({c.out, c.in}).to(dtype);
@@ -152,7 +147,7 @@ Matrix matrix_of(const at::Tensor& m, headway::DType dtype) {
 }
 
 struct Row {
-  Case what;
+  Product what;
   int threads = 1;
   bench::Timing headway = {}, torch = {}, other = {};  // other: OpenBLAS, where it can
   double limit = 0;                                    // the measured peak in GFLOP/s
@@ -167,7 +162,7 @@ struct Row {
 
 double largest(const at::Tensor& m) { return m.to(at::kFloat).abs().max().item<double>(); }
 
-Row measure_row(const Case& c, const Operands& o, int threads, const bench::Flags& flags) {
+Row measure_row(const Product& c, const Operands& o, int threads, const bench::Flags& flags) {
   const MatmulProblem problem = {.batch = 1,
                                  .rows = o.a.size(0),
                                  .columns = o.b.size(1),
@@ -274,7 +269,7 @@ void write_json(const std::string& path, const bench::Machine& machine, const st
   out << "\n  ],\n  \"rows\": [";
   separator = "\n    ";
   for (const Row& row : rows) {
-    const Case& c = row.what;
+    const Product& c = row.what;
     out << separator << "{\"group\": \"" << c.group() << "\", \"name\": \"" << c.name() << "\", \"shape\": \""
         << c.shape() << "\", \"dtype\": \"" << c.group() << "\", \"pass\": \"" << pass_name(c.pass)
         << "\", \"tokens\": " << c.tokens << ", \"in\": " << c.in << ", \"out\": " << c.out
@@ -298,24 +293,15 @@ void write_json(const std::string& path, const bench::Machine& machine, const st
 }
 
 int run(const bench::Flags& flags) {
-  if (flags.help) {
-    std::printf("%s", bench::usage(kDefaults).c_str());
-    return 0;
-  }
-  std::vector<Case> cases = all_cases();
-  std::erase_if(cases, [&](const Case& c) { return !flags.matches(c.name()); });
-  if (flags.list) {
-    for (const Case& c : cases) std::printf("%s\n", c.name().c_str());
-    return 0;
-  }
-  if (cases.empty()) throw std::runtime_error("no row matches " + flags.filter + "; --list prints their names");
+  std::vector<Product> products = all_products();
+  if (flags.choose(products, [](const Product& product) { return product.name(); })) return 0;
 
   const bench::OtherLoad other_load;
   bench::Machine machine = bench::describe_machine();
   bench::print_machine(machine);
   const std::vector<int> thread_counts = flags.thread_counts(machine.max_threads);
   std::vector<Row> rows;
-  for (const Case& c : cases) {
+  for (const Product& c : products) {
     if (rows.empty() || rows.back().what.group() != c.group()) print_heading(c.group());
     const Operands operands = make_operands(c);
     for (const int threads : thread_counts) {
@@ -338,11 +324,4 @@ int run(const bench::Flags& flags) {
 
 }  // namespace
 
-int main(int argument_count, char** arguments) {
-  try {
-    return run(bench::parse_flags({arguments + 1, arguments + argument_count}, kDefaults));
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "matmul_bench: %s\n", error.what());
-    return 2;
-  }
-}
+int main(int argument_count, char** arguments) { return bench::run_program(argument_count, arguments, kDefaults, run); }

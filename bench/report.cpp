@@ -67,12 +67,12 @@ std::string number(double value) {
 std::string json_row(const Row& row) {
   const Case& c = row.what;
   std::ostringstream out;
-  out << "{\"group\": " << quoted(c.group) << ", \"name\": " << quoted(c.name())
+  out << "{\"group\": " << quoted(c.group) << ", \"name\": " << quoted(c.row_name())
       << ", \"shape\": " << quoted(c.shape_name()) << ", \"dtype\": " << quoted(short_name(c.dtype))
       << ", \"pass\": " << (c.pass == Pass::forward ? "\"forward\"" : "\"backward\"") << ", \"batch\": " << c.batch
       << ", \"heads\": " << c.heads << ", \"kv_heads\": " << c.kv_heads << ", \"query_length\": " << c.query_length
       << ", \"key_length\": " << c.key_length << ", \"head_dim\": " << c.head_dim
-      << ", \"causal\": " << (c.causal ? "true" : "false") << ", \"threads\": " << row.threads
+      << ", \"causal\": " << (c.is_causal() ? "true" : "false") << ", \"threads\": " << row.threads
       << ", \"headway_ms\": " << number(row.headway.milliseconds)
       << ", \"torch_ms\": " << number(row.torch.milliseconds) << ", \"ratio\": " << number(row.ratio)
       << ", \"headway_spread\": " << number(row.headway.spread) << ", \"torch_spread\": " << number(row.torch.spread)
@@ -80,7 +80,7 @@ std::string json_row(const Row& row) {
       << ", \"limit\": " << (c.decoding() ? "\"read GB/s\"" : "\"GFLOP/s\"")
       << ", \"limit_value\": " << number(row.limit) << ", \"headway_share\": " << number(row.headway_share)
       << ", \"torch_share\": " << number(row.torch_share);
-  if (c.weights) out << ", \"weights_cost\": " << number(row.weights_cost);
+  if (c.with_weights()) out << ", \"weights_cost\": " << number(row.weights_cost);
   out << ", \"error\": " << number(row.error) << ", \"tolerance\": " << number(row.tolerance)
       << ", \"failure\": " << (row.failure.empty() ? "null" : quoted(row.failure)) << "}";
   return out.str();
@@ -133,7 +133,7 @@ void print_group_heading(const std::string& group) {
 }
 
 void print_row(const Row& row) {
-  std::string name = row.what.name();
+  std::string name = row.what.row_name();
   if (name.starts_with(row.what.group)) name = name.substr(row.what.group.size() + 1);
   if (!row.failure.empty()) {
     std::printf("  %-40s %3d  FAIL: %s\n", name.c_str(), row.threads, row.failure.c_str());
@@ -142,7 +142,7 @@ void print_row(const Row& row) {
                 row.threads, row.headway.milliseconds, 100 * row.headway.spread, row.torch.milliseconds,
                 100 * row.torch.spread, row.ratio, 100 * row.headway_share, 100 * row.torch_share, row.limit,
                 row.what.decoding() ? "GB/s" : "GF/s");
-    if (row.what.weights) std::printf("  %.2f x the plain forward", row.weights_cost);
+    if (row.what.with_weights()) std::printf("  %.2f x the plain forward", row.weights_cost);
     if (row.what.uneven() || row.what.decoding()) std::printf("  PyTorch: %s", row.torch_path.c_str());
     std::printf("\n");
   }

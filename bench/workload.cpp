@@ -49,7 +49,7 @@ struct FlashForward {
 
 at::Tensor random_tensor(const Case& c, std::int64_t heads, std::int64_t length) {
   const auto dtype = c.dtype == headway::DType::bfloat16 ? at::kBFloat16 : at::kFloat;
-  if (c.length_before_heads) return at::randn({c.batch, length, heads, c.head_dim}).to(dtype).transpose(1, 2);
+  if (c.length_before_heads()) return at::randn({c.batch, length, heads, c.head_dim}).to(dtype).transpose(1, 2);
   return at::randn({c.batch, heads, length, c.head_dim}).to(dtype);
 }
 
@@ -65,20 +65,20 @@ Inputs random_inputs(const Case& c) {
 // ---- PyTorch ----
 
 at::Tensor torch_forward(const Case& c, const Inputs& in, const std::optional<at::Tensor>& mask = {}) {
-  return at::scaled_dot_product_attention(in.query, in.key, in.value, mask, 0.0, c.causal, std::nullopt,
+  return at::scaled_dot_product_attention(in.query, in.key, in.value, mask, 0.0, c.is_causal(), std::nullopt,
                                           c.heads != c.kv_heads);
 }
 
 FlashForward flash_forward(const Case& c, const Inputs& in, const std::optional<at::Tensor>& mask = {}) {
   auto [output, logsumexp] =
-      at::_scaled_dot_product_flash_attention_for_cpu(in.query, in.key, in.value, 0.0, c.causal, mask);
+      at::_scaled_dot_product_flash_attention_for_cpu(in.query, in.key, in.value, 0.0, c.is_causal(), mask);
   return {output, logsumexp};
 }
 
 std::vector<at::Tensor> flash_backward(const Case& c, const Inputs& in, const FlashForward& forward,
                                        const std::optional<at::Tensor>& mask = {}) {
   auto [query, key, value] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-      in.d_output, in.query, in.key, in.value, forward.output, forward.logsumexp, 0.0, c.causal, mask);
+      in.d_output, in.query, in.key, in.value, forward.output, forward.logsumexp, 0.0, c.is_causal(), mask);
   return {query, key, value};
 }
 
@@ -164,7 +164,7 @@ std::vector<Contender> torch_decoding(const Case& c, const Inputs& in) {
 std::vector<Contender> torch_contenders(const Case& c, const Inputs& in) {
   if (c.uneven()) return torch_uneven(c, in);
   if (c.decoding()) return torch_decoding(c, in);
-  if (c.weights) return {{"matmul, softmax, matmul", [c, in] { torch_with_weights(c, in); }}};
+  if (c.with_weights()) return {{"matmul, softmax, matmul", [c, in] { torch_with_weights(c, in); }}};
   if (c.pass == Pass::forward) return {{"scaled_dot_product_attention", [c, in] { torch_forward(c, in); }}};
   const FlashForward forward = flash_forward(c, in);
   return {{"fused backward", [c, in, forward] { flash_backward(c, in, forward); }}};
@@ -174,7 +174,7 @@ std::vector<Contender> torch_contenders(const Case& c, const Inputs& in) {
 std::vector<at::Tensor> reference_results(const Case& c, const Inputs& given) {
   const Inputs in = given.map([](const at::Tensor& t) { return t.to(at::kFloat); });
   const auto one = [&c](const Inputs& part) -> std::vector<at::Tensor> {
-    if (c.weights) return torch_with_weights(c, part);
+    if (c.with_weights()) return torch_with_weights(c, part);
     if (c.pass == Pass::forward) return {torch_forward(c, part)};
     return flash_backward(c, part, flash_forward(c, part));
   };
@@ -207,8 +207,8 @@ at::Tensor view_in_torch(const headway::Tensor& tensor) {
 
 headway::AttentionOptions headway_options(const Case& c) {
   headway::AttentionOptions options;
-  if (c.causal) options.causal = headway::Causal::top_left;
-  if (c.weights) options.weights = headway::Weights::per_head;
+  options.causal = c.causal;
+  options.weights = c.weights;
   if (c.uneven()) {
     std::vector<std::int64_t> cumulative = {0};
     for (const std::int64_t length : c.lengths) cumulative.push_back(cumulative.back() + length);
@@ -226,7 +226,7 @@ HeadwayCall headway_call(const Case& c, const Inputs& in) {
     return [arguments, c] {
       auto result = headway::attention(arguments.query, arguments.key, arguments.value, arguments.options);
       std::vector<headway::Tensor> results = {result.output};
-      if (c.weights) results.push_back(result.weights);
+      if (c.with_weights()) results.push_back(result.weights);
       return results;
     };
   }
@@ -262,9 +262,9 @@ Workload make_workload(const Case& c) {
 
   Workload workload;
   workload.headway = {"Headway", [call] { call(); }};
-  if (c.weights) {
+  if (c.with_weights()) {
     Case plain = c;
-    plain.weights = false;
+    plain.weights = headway::Weights::none;
     workload.headway_plain = Contender{"Headway, plain", [inner = headway_call(plain, inputs)] { inner(); }};
   }
   workload.torch = torch_contenders(c, inputs);

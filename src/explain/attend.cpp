@@ -39,6 +39,7 @@ void check_length(const char* what, const Ids& ids, std::int64_t most) {
 // The one batch entry's weights of each layer: [heads, queries, keys].
 std::vector<Tensor> first_entries(const std::vector<Tensor>& layers) {
   std::vector<Tensor> entries;
+  entries.reserve(layers.size());
   for (const Tensor& layer : layers)
     entries.push_back(layer.select(0, 0).detach().clone().to(Device::cpu()).to(DType::float32));
   return entries;

@@ -154,14 +154,15 @@ std::string attention_svg(const AttentionRecord& record, const AttentionDrawing&
   const double step_y = panels.height() + panels.keys.size + 6 + kTitleHeight + kGap;
   const double heading_height = 34;
   const std::string heading = escape_markup(printable(part.name)) + ", layer " + std::to_string(layer + 1);
-  std::string svg = opening(
-      2 * kMargin + static_cast<double>(columns) * step_x - kGap,
-      2 * kMargin + heading_height + static_cast<double>((count + columns - 1) / columns) * step_y - kGap, heading);
+  const std::int64_t rows = (count + columns - 1) / columns;
+  std::string svg = opening(2 * kMargin + static_cast<double>(columns) * step_x - kGap,
+                            2 * kMargin + heading_height + static_cast<double>(rows) * step_y - kGap, heading);
   svg += "<text class=\"name heading\"" + attribute("x", kMargin) + attribute("y", kMargin + 14) + ">" + heading +
          "</text>\n";
   for (std::int64_t i = 0; i < count; ++i) {
-    const double x = kMargin + static_cast<double>(i % columns) * step_x + panels.queries.size + 6;
-    const double y = kMargin + heading_height + static_cast<double>(i / columns) * step_y;
+    const std::int64_t row = i / columns, column = i % columns;
+    const double x = kMargin + static_cast<double>(column) * step_x + panels.queries.size + 6;
+    const double y = kMargin + heading_height + static_cast<double>(row) * step_y;
     svg += "<text class=\"name\"" + attribute("x", x) + attribute("y", y + 12) + ">head " +
            std::to_string(first + i + 1) + "</text>\n<g transform=\"translate(" + number(x) + " " +
            number(y + kTitleHeight + panels.keys.size + 6) + ")\">";

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Writes the seeds of the safetensors fuzz target into a directory: small files, some whole and some broken."""
+"""Writes the seeds of a fuzz target into a directory: small files, some whole and some broken."""
 
+import io
 import json
 import pathlib
 import struct
 import sys
+import zipfile
 
 BITS = {"F32": 32, "F64": 64, "BF16": 16, "F16": 16, "I32": 32, "I64": 64, "BOOL": 8, "U8": 8, "F4": 4, "F6_E2M3": 6,
         "F8_E4M3": 8, "C64": 64}
@@ -19,7 +21,7 @@ def tensor(dtype, shape, begin, end):
     return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
 
 
-def seeds():
+def safetensors_seeds():
     """Name -> bytes."""
     files = {
         "nothing": b"",
@@ -55,10 +57,57 @@ def seeds():
     return files
 
 
+def text_of(value):
+    return json.dumps(value, ensure_ascii=False).encode()
+
+
+def marian_config_seeds():
+    config = {
+        "model_type": "marian", "vocab_size": 40, "d_model": 16, "encoder_layers": 1, "decoder_layers": 2,
+        "encoder_attention_heads": 2, "decoder_attention_heads": 4, "encoder_ffn_dim": 8, "decoder_ffn_dim": 12,
+        "max_position_embeddings": 32, "activation_function": "swish", "scale_embedding": True, "eos_token_id": 0,
+        "pad_token_id": 39, "decoder_start_token_id": 39, "dropout": 0.1,
+    }
+    changes = {"whole": {}, "another": {"model_type": "bert"}, "negative": {"d_model": -16}, "odd": {"d_model": 15},
+               "text": {"vocab_size": "40"}, "huge": {"vocab_size": 1 << 70}, "null": {"dropout": None},
+               "outside": {"pad_token_id": 40}}
+    files = {name: text_of(config | change) for name, change in changes.items()}
+    return files | {"nothing": b"", "array": b"[]", "cut": text_of(config)[:60], "deep": b"[" * 500, "not_utf8": b'{"\xff":1}'}
+
+
+def tokenizer_seeds():
+    vocabulary = {"</s>": 0, "<unk>": 1, "\u2581a": 2, "\u2581few": 3, ">>deu<<": 4, "<pad>": 5}
+    config = {"eos_token": "</s>", "pad_token": {"content": "<pad>"}, "separate_vocabs": False,
+              "added_tokens_decoder": {"5": {"content": "<pad>"}}}
+    files = {"whole": text_of(vocabulary), "config": text_of(vocabulary) + b"\0" + text_of(config)}
+    for name, change in {"twice": {"<pad>": 0}, "far": {"<pad>": 7}, "negative": {"<pad>": -1}, "text": {"<pad>": "5"},
+                         "huge": {"<pad>": 1 << 64}}.items():
+        files[name] = text_of(vocabulary | change)
+    return files | {"nothing": b"", "array": b"[]", "no_pad": text_of({"</s>": 0, "<unk>": 1}), "deep": b'{"a":' * 40}
+
+
+def pairs_seeds():
+    plain = "a house\tein Haus\n\nwords\tW\u00f6rter\tmore\r\nlast\tletzte".encode()
+    files = {"plain": plain, "mark": b"\xef\xbb\xbf" + plain, "nothing": b"", "no_tab": b"words\n", "not_utf8": b"a\t\xff\n",
+             "long": b"x" * 900 + b"\ty\n"}
+    for name, entries in {"zipped": {"pairs.tsv": plain}, "two": {"a.txt": plain, "b.tsv": plain},
+                          "hidden": {"_about.txt": b"", "pairs.txt": plain}, "none": {}}.items():
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+            for entry, content in entries.items():
+                archive.writestr(zipfile.ZipInfo(entry), content, zipfile.ZIP_DEFLATED)
+        files[name] = buffer.getvalue()
+    return files | {"cut_zip": files["zipped"][:-20]}
+
+
+SEEDS = {"safetensors": safetensors_seeds, "marian_config": marian_config_seeds, "tokenizer": tokenizer_seeds,
+         "pairs": pairs_seeds}
+
+
 def main():
-    directory = pathlib.Path(sys.argv[1])
+    directory = pathlib.Path(sys.argv[2])
     directory.mkdir(parents=True, exist_ok=True)
-    for name, content in seeds().items():
+    for name, content in SEEDS[sys.argv[1]]().items():
         (directory / name).write_bytes(content)
 
 

@@ -1,4 +1,5 @@
-// One list of attention problems, which drives the forward test, the gradient test and the benchmark.
+// One list of attention problems, which drives the forward test, the gradient test and the benchmark: `bench/run.sh
+// --cases` measures every case.
 #pragma once
 
 #include <cstdint>
