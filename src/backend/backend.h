@@ -29,6 +29,7 @@ class Backend {
   // ---- elementwise ----
   virtual void binary(const BinaryTask& task) = 0;
   virtual void scale(const ScaleTask& task) = 0;
+  virtual void lerp(const LerpTask& task) = 0;
   virtual void activate(const ActivateTask& task) = 0;
   // d_before = d_after * factor * slope, and its column sums in the same pass where they are wanted.
   virtual void activation_backward(const ActivationBackward& task) = 0;

@@ -15,6 +15,7 @@ class CpuBackend final : public Backend {
  public:
   void binary(const BinaryTask& task) override { cpu::binary(task); }
   void scale(const ScaleTask& task) override { cpu::scale(task); }
+  void lerp(const LerpTask& task) override { cpu::lerp(task); }
   void activate(const ActivateTask& task) override { cpu::activate(task); }
   void activation_backward(const ActivationBackward& task) override { cpu::activation_backward(task); }
   void dropout(const DropoutTask& task) override { cpu::dropout(task); }

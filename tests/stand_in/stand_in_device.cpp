@@ -89,6 +89,12 @@ class StandInDevice final : public DeviceBackend {
     cpu_.binary(here);
   }
   void scale(const ScaleTask& task) override { cpu_.scale(with_host_memory(task)); }
+  void lerp(const LerpTask& task) override {
+    LerpTask here = task;
+    here.source = host(task.source);
+    here.target = host(task.target);
+    cpu_.lerp(here);
+  }
   void activate(const ActivateTask& task) override { cpu_.activate(with_host_memory(task)); }
   void activation_backward(const ActivationBackward& task) override {
     ActivationBackward here = task;
