@@ -64,6 +64,9 @@ class Backend {
 
   // ---- products ----
   virtual void matmul(const MatmulProblem& problem) = 0;
+  // A weight [out, in] in the order in which products x W^T read it, for MatmulProblem::packed_b: it pays where a
+  // weight serves many products of few rows. Undefined where the device reads weights as they are.
+  virtual Tensor pack_weight(const Tensor& weight) = 0;
 
   // ---- optimizers: all parameters at once ----
   virtual void sgd(std::span<const ParameterSpan> parameters, const SgdStep& step) = 0;

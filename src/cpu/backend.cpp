@@ -55,6 +55,7 @@ class CpuBackend final : public Backend {
   }
 
   void matmul(const MatmulProblem& problem) override { cpu::matmul(problem); }
+  Tensor pack_weight(const Tensor& weight) override { return cpu::pack_weight(weight); }
 
   void sgd(std::span<const ParameterSpan> parameters, const SgdStep& step) override { cpu::sgd(parameters, step); }
   void adam(std::span<const ParameterSpan> parameters, const AdamStep& step) override { cpu::adam(parameters, step); }

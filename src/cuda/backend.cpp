@@ -72,6 +72,7 @@ class CudaBackend final : public DeviceBackend {
   }
 
   void matmul(const MatmulProblem& problem) override { on_gpu().call(cuda::matmul, problem); }
+  Tensor pack_weight(const Tensor&) override { return {}; }
 
   void sgd(std::span<const ParameterSpan> parameters, const SgdStep& step) override {
     on_gpu().call(cuda::sgd, parameters, step);

@@ -173,6 +173,7 @@ class StandInDevice final : public DeviceBackend {
                                  {result.batch_stride, result.row_stride, result.column_stride}, result.dtype);
     target.copy_from(add(target.to(DType::float32), sums));
   }
+  Tensor pack_weight(const Tensor&) override { return {}; }
 
   void sgd(std::span<const ParameterSpan> parameters, const SgdStep& step) override {
     cpu_.sgd(host(parameters), step);
