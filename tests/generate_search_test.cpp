@@ -6,12 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "generate/search_scores.h"
+#include "generate/beam.h"
 #include "headway/autograd.h"
 #include "headway/ops.h"
 #include "headway/random.h"
 #include "headway/threads.h"
 #include "headway/translator.h"
+#include "ops/decoding.h"
 #include "support/message_of.h"
 #include "support/small_translation_model.h"
 
@@ -280,23 +281,27 @@ TEST(SearchOnADevice, TellsEveryToken) {
 }
 
 TEST(SearchScores, FindsTheBestOfMany) {
-  const std::int64_t count = 1003;
-  const Tensor values = Tensor::randn({3, count}, 12);
+  constexpr std::int64_t kCount = 1003, kRows = 3, kBest = 7;
+  const Tensor values = Tensor::randn({kRows, kCount}, 12);
   float* data = values.data<float>();
   data[700] = data[20] = 9.0F;
-  EXPECT_EQ(headway::internal::BlockMaxima(data, count).best_index(), 20);
-  headway::internal::BestCandidates best(7);
+  const headway::internal::TopTokens top = {Tensor::zeros({kRows, kBest}, headway::DType::int64),
+                                            Tensor::zeros({kRows, kBest}), Tensor::zeros({kRows})};
+  headway::internal::top_tokens(values, {}, top);
+  EXPECT_EQ(top.tokens.at({0, 0}), 20.0);
+  headway::internal::BestCandidates best(kBest);
   std::vector<headway::internal::Candidate> all;
-  for (std::int64_t row = 0; row < 3; ++row) {
-    best.add_row(row, headway::internal::BlockMaxima(data + row * count, count), 0.5 * static_cast<double>(row));
-    for (std::int64_t i = 0; i < count; ++i) {
-      all.push_back({data[row * count + i] + 0.5 * static_cast<double>(row), row, i});
+  for (std::int64_t row = 0; row < kRows; ++row) {
+    const double offset = 0.5 * static_cast<double>(row);
+    for (std::int64_t k = 0; k < kBest; ++k) {
+      best.add({top.logits.at({row, k}) + offset, row, top.tokens.data<std::int64_t>()[row * kBest + k]});
     }
+    for (std::int64_t i = 0; i < kCount; ++i) all.push_back({data[row * kCount + i] + offset, row, i});
   }
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
   ASSERT_EQ(best.sorted().size(), 7U);
   for (std::size_t i = 0; i < 7; ++i) {
-    EXPECT_EQ(best.sorted()[i].row, all[i].row);
+    EXPECT_EQ(best.sorted()[i].beam, all[i].beam);
     EXPECT_EQ(best.sorted()[i].token, all[i].token);
   }
 }

@@ -5,8 +5,9 @@
 #include <limits>
 
 #include "headway/attention.h"
-#include "headway/decoding.h"
 #include "headway/ops.h"
+#include "ops/decoding.h"
+#include "ops/elementwise.h"
 #include "support/message_of.h"
 
 namespace {
@@ -14,15 +15,24 @@ namespace {
 using headway::DType;
 using headway::Shape;
 using headway::Tensor;
+using headway::internal::cross_attention_step;
+using headway::internal::embed_step;
+using headway::internal::gather_rows;
+using headway::internal::lerp_into;
+using headway::internal::linear_step;
+using headway::internal::pack_weight;
+using headway::internal::self_attention_step;
+using headway::internal::take_best;
+using headway::internal::top_tokens;
 using headway_test::message_of;
 using Numbers = std::vector<std::int64_t>;
 
 Tensor position_of(std::int64_t value) { return Tensor::from(Numbers{value}, {1}); }
 
-void expect_near(const Tensor& found, const Tensor& expected) {
+void expect_near(const Tensor& found, const Tensor& expected, double tolerance = 1e-5) {
   ASSERT_EQ(found.shape(), expected.shape());
   const std::vector<double> a = found.to_vector(), b = expected.to_vector();
-  for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-5) << "at " << i;
+  for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], tolerance) << "at " << i;
 }
 
 // [rows, features] as [rows, heads, 1, head_dim].
@@ -44,8 +54,8 @@ TEST(Decoding, EmbedsTokens) {
 // Five steps of three rows that change places, beside attention over the past that each row has by then.
 TEST(Decoding, SelfAttentionFollowsItsOrigins) {
   constexpr std::int64_t kRows = 3, kFeatures = 8, kHeads = 2, kCapacity = 5;
-  headway::TokenCache cache = {Tensor::zeros({kRows, kCapacity, 2 * kFeatures}),
-                               Tensor::zeros({kRows, kCapacity}, DType::int32)};
+  headway::internal::TokenCache cache = {Tensor::zeros({kRows, kCapacity, 2 * kFeatures}),
+                                         Tensor::zeros({kRows, kCapacity}, DType::int32)};
   std::vector<std::vector<Tensor>> past(kRows);  // per row: [1, 2 * features] of each token
   const std::vector<Numbers> parents = {{0, 1, 2}, {0, 0, 1}, {2, 1, 0}, {1, 1, 1}, {0, 2, 1}};
   for (std::int64_t t = 0; t < kCapacity; ++t) {
@@ -79,11 +89,11 @@ TEST(Decoding, CrossAttentionSeesItsSentence) {
   constexpr std::int64_t kFeatures = 12, kHeads = 3;
   const Tensor memory = Tensor::randn({2, 6, 2 * kFeatures}, 1), query = Tensor::randn({4, kFeatures}, 2);
   const Numbers lengths = {6, 2};
-  const std::vector<std::int32_t> sentence_of = {1, 0, 0, 1};
+  const std::vector<std::int32_t> source_of = {1, 0, 0, 1};
   const Tensor found =
-      cross_attention_step(query, {memory, Tensor::from(lengths, {2}), Tensor::from(sentence_of, {4})}, kHeads);
+      cross_attention_step(query, {memory, Tensor::from(lengths, {2}), Tensor::from(source_of, {4})}, kHeads);
   for (std::int64_t row = 0; row < 4; ++row) {
-    const std::int32_t sentence = sentence_of[static_cast<std::size_t>(row)];
+    const std::int32_t sentence = source_of[static_cast<std::size_t>(row)];
     const std::int64_t length = lengths[static_cast<std::size_t>(sentence)];
     const Tensor all = memory.select(0, sentence).slice(0, 0, length);
     const auto heads_of = [&](std::int64_t first) {
@@ -95,9 +105,79 @@ TEST(Decoding, CrossAttentionSeesItsSentence) {
   }
 }
 
+// Heads of any size, sources of any length, also none; every dtype.
+TEST(Decoding, CrossAttentionOfAnySize) {
+  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::float16}) {
+    for (const std::int64_t head_dim : {1, 3, 16, 32, 37, 64}) {
+      constexpr std::int64_t kHeads = 2, kLength = 70;
+      const Numbers lengths = {0, 1, 2, 5, 33, kLength};
+      const auto rows = static_cast<std::int64_t>(lengths.size());
+      const std::int64_t features = kHeads * head_dim;
+      const Tensor memory = Tensor::randn({rows, kLength, 2 * features}, 1).to(dtype);
+      const Tensor query = scale(Tensor::randn({rows, features}, 2), 3.0).to(dtype);
+      const std::vector<std::int32_t> source_of = {0, 1, 2, 3, 4, 5};
+      const Tensor found =
+          cross_attention_step(query, {memory, Tensor::from(lengths, {rows}), Tensor::from(source_of, {rows})}, kHeads);
+      const auto heads_of = [&](const Tensor& x) {  // (rows, length, features) in float64
+        return x.to(DType::float64).contiguous().view({rows, x.size(1), kHeads, head_dim}).transpose(1, 2);
+      };
+      const Tensor expected =
+          attention(heads_of(query.view({rows, 1, features})), heads_of(memory.slice(2, 0, features)),
+                    heads_of(memory.slice(2, features, 2 * features)), {.key_lengths = Tensor::from(lengths, {rows})})
+              .output.transpose(1, 2)
+              .reshape({rows, features});
+      SCOPED_TRACE(std::to_string(static_cast<int>(dtype)) + ", " + std::to_string(head_dim));
+      expect_near(found, expected, dtype == DType::bfloat16 ? 2e-2 : dtype == DType::float16 ? 2e-3 : 1e-5);
+    }
+  }
+}
+
+// A packed weight gives what linear() gives, for few rows and many, whole panels and parts of them.
+TEST(Decoding, PackedWeightsGiveTheSameProducts) {
+  using headway::Activation;
+  for (const std::int64_t rows : {1, 3, 8, 33, 300}) {
+    for (const std::int64_t outputs : {1, 31, 64, 515}) {
+      for (const std::int64_t inputs : {1, 24, 1100}) {
+        SCOPED_TRACE(std::to_string(rows) + ", " + std::to_string(outputs) + ", " + std::to_string(inputs));
+        const Tensor x = Tensor::randn({rows, inputs}, 1), bias = Tensor::randn({outputs}, 3);
+        const Tensor weight = scale(Tensor::randn({outputs, inputs}, 2), 1 / std::sqrt(static_cast<double>(inputs)));
+        const headway::internal::PackedWeight packed = pack_weight(weight, bias);
+        for (const Activation activation : {Activation::none, Activation::relu, Activation::gelu}) {
+          expect_near(linear_step(x, packed, activation), linear(x, weight, bias, activation), 5e-5);
+        }
+        const Tensor added = Tensor::randn({rows, outputs}, 4);
+        expect_near(linear_step(x, packed, Activation::none, added), add(added, linear(x, weight, bias)), 5e-5);
+      }
+    }
+  }
+  for (const DType dtype : {DType::float64, DType::bfloat16, DType::float16}) {
+    const Tensor x = Tensor::randn({5, 48}, 1).to(dtype), weight = Tensor::randn({70, 48}, 2).to(dtype);
+    const Tensor bias = Tensor::randn({70}, 3).to(dtype);
+    const headway::internal::PackedWeight packed = pack_weight(weight, bias);
+    const Tensor expected = linear(x, weight, bias), added = Tensor::randn({5, 70}, 4).to(dtype);
+    const double tolerance = dtype == DType::bfloat16 ? 0.15 : dtype == DType::float16 ? 0.02 : 1e-9;  // a rounding
+    expect_near(linear_step(x, packed), expected, tolerance);
+    expect_near(linear_step(x, packed, headway::Activation::none, added), add(added, expected), tolerance);
+  }
+}
+
+TEST(Decoding, MovesATensorTowardsAnother) {
+  for (const std::int64_t count : {1, 100, 100'000}) {
+    const Tensor target = Tensor::randn({count}, 1), source = Tensor::randn({count}, 2);
+    const Tensor expected = target + scale(source - target, 0.25);
+    const std::uint64_t version = target.version();
+    lerp_into(target, source, 0.25);
+    EXPECT_EQ(target.to_vector(), expected.to_vector());
+    EXPECT_GT(target.version(), version);
+  }
+  EXPECT_EQ(message_of([&] { lerp_into(Tensor::zeros({2}), Tensor::zeros({3}), 0.5); }),
+            "lerp_into: source is float32[3], expected float32[2]");
+}
+
 TEST(Decoding, TopTokensAreInOrder) {
   const Tensor logits = Tensor::from(std::vector<float>{1, 5, 5, 2, 9, 0, 0, -INFINITY, 0, 3}, {2, 5});
-  const headway::TopTokens top = {Tensor::zeros({2, 4}, DType::int64), Tensor::zeros({2, 4}), Tensor::zeros({2})};
+  const headway::internal::TopTokens top = {Tensor::zeros({2, 4}, DType::int64), Tensor::zeros({2, 4}),
+                                            Tensor::zeros({2})};
   top_tokens(logits, 4, top);
   EXPECT_EQ(top.tokens.to_vector(), (std::vector<double>{1, 2, 3, 0, 0, 1, 3, -1}));
   EXPECT_EQ(top.logits.at({0, 2}), 2.0);
@@ -105,7 +185,7 @@ TEST(Decoding, TopTokensAreInOrder) {
   EXPECT_NEAR(top.logsumexp.at({1}), std::log(3 + std::exp(3.0)), 1e-6);
 
   const Tensor newest = Tensor::zeros({2}, DType::int64), position = position_of(1);
-  const headway::GreedyHistory history = {Tensor::zeros({3, 2}, DType::int64), Tensor::zeros({3, 2})};
+  const headway::internal::GreedyHistory history = {Tensor::zeros({3, 2}, DType::int64), Tensor::zeros({3, 2})};
   take_best(top, newest, history, position);
   EXPECT_EQ(newest.to_vector(), (std::vector<double>{1, 0}));
   EXPECT_EQ(history.tokens.to_vector(), (std::vector<double>{0, 0, 1, 0, 0, 0}));

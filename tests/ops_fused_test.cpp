@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "headway/ops.h"
+#include "ops/linear.h"
 #include "support/bits.h"
 #include "support/elementwise.h"
 #include "support/gradcheck.h"
@@ -98,7 +99,7 @@ TEST(LinearDropout, IsItsParts) {
         const Inputs inputs = {Tensor::randn({3, 7, 24}, 1, dtype), Tensor::randn({40, 24}, 2, dtype),
                                Tensor::randn({40}, 3, dtype)};
         expect_same(
-            [&](const Inputs& x) { return headway::linear_dropout(x[0], x[1], x[2], activation, p, kSeed); },
+            [&](const Inputs& x) { return headway::internal::linear_dropout(x[0], x[1], x[2], activation, p, kSeed); },
             [&](const Inputs& x) { return headway::dropout(headway::linear(x[0], x[1], x[2], activation), p, kSeed); },
             inputs);
       }
@@ -108,7 +109,7 @@ TEST(LinearDropout, IsItsParts) {
 
 TEST(LinearDropout, TellsWhatDoesNotFit) {
   const Tensor x = Tensor::zeros({2, 3});
-  EXPECT_EQ(message_of([&] { headway::linear_dropout(x, x, {}, Activation::relu, -0.5, 1); }),
+  EXPECT_EQ(message_of([&] { headway::internal::linear_dropout(x, x, {}, Activation::relu, -0.5, 1); }),
             "linear_dropout: probability is -0.5, expected 0 <= p < 1");
 }
 

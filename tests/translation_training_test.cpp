@@ -327,8 +327,8 @@ TEST(TranslationTraining, TheMeanOfWeights) {
     mean.add_to_mean(by_name(model.named_parameters()), count);
   }
   for (const double value : mean.state_dict().at(name).to_vector()) EXPECT_NEAR(value, 7.5, 1e-5);
-  headway::internal::WeightsTwin twin;
-  EXPECT_NEAR(twin.of(model, mean.state_dict()).state_dict().at(name).to_vector()[0], 7.5, 1e-5);
+  headway::internal::EvaluationCopy copy;
+  EXPECT_NEAR(copy.of(model, mean.state_dict()).state_dict().at(name).to_vector()[0], 7.5, 1e-5);
   EXPECT_EQ(weight.to_vector()[0], 16.0);
 }
 

@@ -3,7 +3,6 @@
 
 #include "headway/attention.h"
 #include "headway/autograd.h"
-#include "headway/decoding.h"
 #include "headway/device.h"
 #include "headway/dtype.h"
 #include "headway/error.h"

@@ -31,11 +31,6 @@ HEADWAY_API Tensor matmul(const Tensor& a, const Tensor& b);
 HEADWAY_API Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                           Activation activation = Activation::none);
 
-// dropout(linear(x, weight, bias, activation), probability, seed), which after a relu keeps one result for the backward
-// pass instead of two.
-HEADWAY_API Tensor linear_dropout(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation,
-                                  double probability, std::uint64_t seed);
-
 // ---- elementwise ----
 
 HEADWAY_API Tensor add(const Tensor& a, const Tensor& b);

@@ -47,6 +47,7 @@ class Backend : public DeviceMemory {
   // ---- elementwise ----
   virtual void binary(const BinaryTask& task) = 0;
   virtual void scale(const ScaleTask& task) = 0;
+  virtual void lerp(const LerpTask& task) = 0;
   virtual void activate(const ActivateTask& task) = 0;
   // d_before = d_after * factor * slope, and its column sums in the same pass where they are wanted.
   virtual void activation_backward(const ActivationBackward& task) = 0;
@@ -83,6 +84,9 @@ class Backend : public DeviceMemory {
   virtual void matmul(const MatmulProblem& problem) = 0;
   // Whether matmul() adds to a sum of any dtype (MatmulProblem::accumulate) faster than a pass of its own would.
   virtual bool adds_products() const = 0;
+  // A weight [out, in] in the order in which products x W^T read it, for MatmulProblem::packed_b: it pays where a
+  // weight serves many products of few rows. Undefined where the device reads weights as they are.
+  virtual Tensor pack_weight(const Tensor& weight) = 0;
 
   // ---- optimizers: all parameters at once ----
   virtual void sgd(std::span<const ParameterSpan> parameters, const SgdStep& step) = 0;

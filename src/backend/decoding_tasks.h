@@ -4,7 +4,6 @@
 
 #include <cstdint>
 
-#include "headway/decoding.h"
 #include "headway/tensor.h"
 
 namespace headway::inline v0::internal {
@@ -33,12 +32,26 @@ struct CacheAttention {
   Tensor result;  // [rows, features]
 };
 
+// The most likely next tokens of every row, the best first; of equal ones the lower id comes first.
+struct TopTokens {
+  Tensor tokens;     // [rows, count] int64; -1 where there are no more
+  Tensor logits;     // [rows, count] float32; -infinity likewise
+  Tensor logsumexp;  // [rows] float32: log-probabilities are logits - logsumexp
+};
+
 struct TopTask {
   Tensor logits;               // [rows, classes]
-  std::int64_t excluded = -1;  // -1: none
+  std::int64_t excluded = -1;  // counts in logsumexp and is never taken; -1: none
   TopTokens top;
 };
 
+// What greedy search has chosen, step by step.
+struct GreedyHistory {
+  Tensor tokens;  // [capacity, rows] int64
+  Tensor scores;  // [capacity, rows] float32: log-probabilities
+};
+
+// The best token of each row becomes its newest one and is put into the history at `position`, which moves on by one.
 struct TakeBest {
   TopTokens top;
   Tensor newest;  // [rows] int64

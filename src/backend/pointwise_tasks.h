@@ -37,6 +37,15 @@ struct ScaleTask {
   double factor = 1;
 };
 
+// target (count) += (source (count) - target) * share
+struct LerpTask {
+  DType dtype = DType::float32;
+  std::int64_t count = 0;
+  const std::byte* source = nullptr;
+  std::byte* target = nullptr;
+  double share = 1;
+};
+
 // result (count) = activation(x (count)); result may be x.
 struct ActivateTask {
   Activation activation = Activation::none;

@@ -55,6 +55,7 @@ class CpuBackend final : public Backend {
 
   void binary(const BinaryTask& task) override { cpu::binary(task); }
   void scale(const ScaleTask& task) override { cpu::scale(task); }
+  void lerp(const LerpTask& task) override { cpu::lerp(task); }
   void activate(const ActivateTask& task) override { cpu::activate(task); }
   void activation_backward(const ActivationBackward& task) override { cpu::activation_backward(task); }
   void dropout(const DropoutTask& task) override { cpu::dropout(task); }
@@ -95,6 +96,7 @@ class CpuBackend final : public Backend {
 
   void matmul(const MatmulProblem& problem) override { cpu::matmul(problem); }
   bool adds_products() const override { return false; }  // nor to 16 bits at all
+  Tensor pack_weight(const Tensor& weight) override { return cpu::pack_weight(weight); }
 
   void sgd(std::span<const ParameterSpan> parameters, const SgdStep& step) override { cpu::sgd(parameters, step); }
   void adam(std::span<const ParameterSpan> parameters, const AdamStep& step) override { cpu::adam(parameters, step); }

@@ -1,15 +1,16 @@
 #include "cpu/decoding.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <type_traits>
-#include <vector>
 
+#include "base/divide.h"
 #include "core/convert.h"
 #include "core/dispatch.h"
+#include "core/scratch.h"
 #include "core/thread_pool.h"
+#include "cpu/isa.h"
 
 namespace headway::inline v0::internal::cpu {
 namespace {
@@ -23,64 +24,125 @@ T* data_of(const Tensor& tensor) {
   return static_cast<T*>(tensor.raw_data());
 }
 
-// The keys that one row sees, each with its value: `count` pairs of addresses.
-template <typename T>
-struct SeenTokens {
-  std::vector<const T*> rows;  // (count): keys [features], then values [features]
+constexpr int kSlot = 0;
 
-  SeenTokens(const CacheAttention& task, std::int64_t row) {
-    const std::int64_t entries = task.cache.size(0), capacity = task.cache.size(1), width = task.cache.size(2);
-    const auto* origins = data_of<const std::int32_t>(task.origins);
-    const T* cache = data_of<const T>(task.cache);
-    const auto add = [&](std::int64_t entry, std::int64_t token) {
-      if (entry >= 0 && entry < entries) rows.push_back(cache + (entry * capacity + token) * width);
-    };
-    if (task.fresh.defined()) {
-      const std::int64_t position = *data_of<const std::int64_t>(task.position);
-      for (std::int64_t t = 0; t < std::min(position, capacity); ++t) add(origins[row * capacity + t], t);
-      rows.push_back(data_of<const T>(task.fresh) + row * task.fresh.stride(0));
-    } else {
-      const std::int64_t entry = origins[row];
-      const bool is_there = entry >= 0 && entry < entries;
-      const std::int64_t length = is_there ? data_of<const std::int64_t>(task.lengths)[entry] : 0;
-      for (std::int64_t t = 0; t < std::min(length, capacity); ++t) add(entry, t);
+// The rows of a cache and of what is new, in bytes.
+class CacheView {
+ public:
+  explicit CacheView(const CacheAttention& task)
+      : task_(task),
+        entries_(task.cache.size(0)),
+        capacity_(task.cache.size(1)),
+        item_bytes_(static_cast<std::int64_t>(item_size(task.cache.dtype()))),
+        width_(task.cache.size(2) * item_bytes_) {}
+
+  // Fills `tokens`, which has room for one more than the capacity, with what row `row` sees; gives their number.
+  std::int64_t collect(std::int64_t row, const std::byte** tokens) const {
+    const std::byte** next = tokens;
+    const auto* origins = data_of<const std::int32_t>(task_.origins);
+    if (task_.fresh.defined()) {
+      const std::int64_t count = std::min(*data_of<const std::int64_t>(task_.position), capacity_);
+      for (std::int64_t t = 0; t < count; ++t) {
+        const std::int64_t entry = origins[row * capacity_ + t];
+        if (has(entry)) *next++ = token(entry, t);
+      }
+      *next++ = fresh(row);
+    } else if (const std::int64_t entry = origins[row]; has(entry)) {
+      const std::int64_t count = std::min(data_of<const std::int64_t>(task_.lengths)[entry], capacity_);
+      for (std::int64_t t = 0; t < count; ++t) *next++ = token(entry, t);
     }
+    return next - tokens;
   }
+
+  // Puts the fresh keys and values of a row into its own entry.
+  void append(std::int64_t row) const {
+    const std::int64_t position = *data_of<const std::int64_t>(task_.position);
+    if (position < 0 || position >= capacity_) return;
+    std::memcpy(token(row, position), fresh(row), static_cast<std::size_t>(width_));
+    data_of<std::int32_t>(task_.origins)[row * capacity_ + position] = static_cast<std::int32_t>(row);
+  }
+
+  std::int64_t capacity() const { return capacity_; }
+  // Row `row` of a matrix whose rows have any stride.
+  std::byte* row_of(const Tensor& matrix, std::int64_t row) const {
+    return data_of<std::byte>(matrix) + row * matrix.stride(0) * item_bytes_;
+  }
+
+ private:
+  bool has(std::int64_t entry) const { return entry >= 0 && entry < entries_; }
+  std::byte* token(std::int64_t entry, std::int64_t t) const {
+    return data_of<std::byte>(task_.cache) + (entry * capacity_ + t) * width_;
+  }
+  const std::byte* fresh(std::int64_t row) const { return row_of(task_.fresh, row); }
+
+  const CacheAttention& task_;
+  std::int64_t entries_, capacity_;
+  std::int64_t item_bytes_;
+  std::int64_t width_;  // bytes of a token's keys and values
 };
 
-// One head of one row: result = sum of softmax(scale * query key) value.
-template <typename T>
-void attend_head(const T* query, const SeenTokens<T>& seen, std::int64_t first, std::int64_t features,
-                 std::int64_t head_dim, T* result) {
-  const Sum<T> scale = 1 / std::sqrt(static_cast<Sum<T>>(head_dim));
-  std::vector<Sum<T>> weights;  // (count)
-  Sum<T> largest = -std::numeric_limits<Sum<T>>::infinity();
-  for (const T* token : seen.rows) {
-    Sum<T> score = 0;
-    for (std::int64_t d = 0; d < head_dim; ++d) score += convert<Sum<T>>(query[d]) * convert<Sum<T>>(token[first + d]);
-    weights.push_back(score * scale);
-    largest = std::max(largest, weights.back());
-  }
-  Sum<T> total = 0;
-  for (Sum<T>& weight : weights) total += weight = std::exp(weight - largest);
-  for (std::int64_t d = 0; d < head_dim; ++d) {
-    Sum<T> sum = 0;
-    for (std::size_t t = 0; t < weights.size(); ++t) {
-      sum += weights[t] * convert<Sum<T>>(seen.rows[t][features + first + d]);
-    }
-    result[d] = convert<T>(total == 0 ? Sum<T>(0) : sum / total);
-  }
-}
+// The best tokens of one row, in ascending order of their rank.
+template <typename Real>
+class BestTokens {
+ public:
+  struct Entry {
+    Real logit;
+    std::int64_t token;
+  };
 
-// Puts the fresh keys and values of a row into its own entry.
+  BestTokens(Entry* entries, std::int64_t most) : entries_(entries), most_(most) {}
+
+  std::int64_t count() const { return count_; }
+  const Entry& operator[](std::int64_t rank) const { return entries_[rank]; }
+  // Whether a logit of a token that comes after all others would be taken.
+  bool takes(Real logit) const {
+    if (count_ < most_) return logit > -std::numeric_limits<Real>::infinity();
+    return most_ > 0 && logit > entries_[count_ - 1].logit;
+  }
+  void add(const Entry& entry) {
+    std::int64_t rank = count_ < most_ ? count_++ : count_ - 1;
+    for (; rank > 0 && entries_[rank - 1].logit < entry.logit; --rank) entries_[rank] = entries_[rank - 1];
+    entries_[rank] = entry;
+  }
+
+ private:
+  Entry* entries_;  // (most)
+  std::int64_t most_;
+  std::int64_t count_ = 0;
+};
+
 template <typename T>
-void append(const CacheAttention& task, std::int64_t row) {
-  const std::int64_t capacity = task.cache.size(1), width = task.cache.size(2);
-  const std::int64_t position = *data_of<const std::int64_t>(task.position);
-  if (position < 0 || position >= capacity) return;
-  const T* fresh = data_of<const T>(task.fresh) + row * task.fresh.stride(0);
-  std::copy_n(fresh, width, data_of<T>(task.cache) + (row * capacity + position) * width);
-  data_of<std::int32_t>(task.origins)[row * capacity + position] = static_cast<std::int32_t>(row);
+void top_row(const TopTask& task, std::int64_t row) {
+  using Real = Sum<T>;
+  const std::int64_t classes = task.logits.size(1), count = task.top.tokens.size(1);
+  const std::int64_t blocks = divide_up(classes, kLogitBlock);
+  using Best = BestTokens<Real>;
+  const auto entries_bytes = static_cast<std::size_t>(count) * sizeof(typename Best::Entry);
+  std::byte* memory = thread_scratch(kSlot, entries_bytes + static_cast<std::size_t>(blocks) * sizeof(Real));
+  Best best(reinterpret_cast<typename Best::Entry*>(memory), count);
+  Real* maxima = reinterpret_cast<Real*>(memory + entries_bytes);
+  Real logsumexp = 0;
+  const T* logits = data_of<const T>(task.logits) + row * classes;
+  decoding_kernels().logit_row({.dtype = task.logits.dtype(),
+                                .classes = classes,
+                                .logits = reinterpret_cast<const std::byte*>(logits),
+                                .maxima = maxima,
+                                .logsumexp = &logsumexp});
+  for (std::int64_t block = 0; block < blocks; ++block) {
+    if (!best.takes(maxima[block])) continue;
+    const std::int64_t end = std::min((block + 1) * kLogitBlock, classes);
+    for (std::int64_t i = block * kLogitBlock; i < end; ++i) {
+      const Real logit = convert<Real>(logits[i]);
+      if (best.takes(logit) && i != task.excluded) best.add({logit, i});
+    }
+  }
+  for (std::int64_t k = 0; k < count; ++k) {
+    const bool is_there = k < best.count();
+    data_of<std::int64_t>(task.top.tokens)[row * count + k] = is_there ? best[k].token : -1;
+    data_of<float>(task.top.logits)[row * count + k] =
+        is_there ? static_cast<float>(best[k].logit) : -std::numeric_limits<float>::infinity();
+  }
+  data_of<float>(task.top.logsumexp)[row] = static_cast<float>(logsumexp);
 }
 
 }  // namespace
@@ -104,57 +166,41 @@ void embed_step(const EmbedStep& task) {
 }
 
 void cache_attention(const CacheAttention& task) {
-  const std::int64_t features = task.query.size(1), head_dim = features / task.heads;
-  dispatch_floating(task.query.dtype(), [&]<typename T>() {
-    parallel_for(task.query.size(0), [&](std::int64_t row, int) {
-      const SeenTokens<T> seen(task, row);
-      for (std::int64_t head = 0; head < task.heads; ++head) {
-        const std::int64_t first = head * head_dim;
-        attend_head(data_of<const T>(task.query) + row * task.query.stride(0) + first, seen, first, features, head_dim,
-                    data_of<T>(task.result) + row * features + first);
-      }
-      // No other row looks at this token: what it shares with others lies before it.
-      if (task.fresh.defined()) append<T>(task, row);
-    });
+  const CacheView view(task);
+  const std::int64_t features = task.query.size(1);
+  const std::int64_t most = view.capacity() + 1;
+  const std::size_t workspace = token_attention_workspace(features, most);
+  parallel_for(task.query.size(0), [&](std::int64_t row, int) {
+    std::byte* memory = thread_scratch(kSlot, workspace + static_cast<std::size_t>(most) * sizeof(std::byte*));
+    const auto** tokens = reinterpret_cast<const std::byte**>(memory + workspace);
+    const std::int64_t count = view.collect(row, tokens);
+    decoding_kernels().token_attention({.dtype = task.query.dtype(),
+                                        .heads = task.heads,
+                                        .head_dim = features / task.heads,
+                                        .count = count,
+                                        .query = view.row_of(task.query, row),
+                                        .tokens = tokens,
+                                        .result = view.row_of(task.result, row),
+                                        .workspace = memory});
+    // No other row looks at this token: what it shares with others lies before it.
+    if (task.fresh.defined()) view.append(row);
   });
 }
 
 void top_tokens(const TopTask& task) {
-  const std::int64_t classes = task.logits.size(1), count = task.top.tokens.size(1);
   dispatch_floating(task.logits.dtype(), [&]<typename T>() {
-    parallel_for(task.logits.size(0), [&](std::int64_t row, int) {
-      const T* logits = data_of<const T>(task.logits) + row * classes;
-      const auto value = [&](std::int64_t i) { return convert<Sum<T>>(logits[i]); };
-      Sum<T> largest = -std::numeric_limits<Sum<T>>::infinity(), sum = 0;
-      std::vector<std::int64_t> ids;
-      for (std::int64_t i = 0; i < classes; ++i) {
-        largest = std::max(largest, value(i));
-        if (i != task.excluded && value(i) > -std::numeric_limits<Sum<T>>::infinity()) ids.push_back(i);
-      }
-      for (std::int64_t i = 0; i < classes; ++i) sum += std::exp(value(i) - largest);
-      const auto most = std::min(count, static_cast<std::int64_t>(ids.size()));
-      std::partial_sort(ids.begin(), ids.begin() + most, ids.end(), [&](std::int64_t a, std::int64_t b) {
-        return value(a) > value(b) || (value(a) == value(b) && a < b);
-      });
-      for (std::int64_t k = 0; k < count; ++k) {
-        const std::int64_t id = k < most ? ids[static_cast<std::size_t>(k)] : -1;
-        data_of<std::int64_t>(task.top.tokens)[row * count + k] = id;
-        data_of<float>(task.top.logits)[row * count + k] =
-            id < 0 ? -std::numeric_limits<float>::infinity() : static_cast<float>(value(id));
-      }
-      data_of<float>(task.top.logsumexp)[row] = static_cast<float>(largest + std::log(sum));
-    });
+    parallel_for(task.logits.size(0), [&](std::int64_t row, int) { top_row<T>(task, row); });
   });
 }
 
 void take_best(const TakeBest& task) {
   const std::int64_t rows = task.newest.size(0), count = task.top.tokens.size(1);
   std::int64_t& position = *data_of<std::int64_t>(task.position);
-  const bool has_room = position >= 0 && position < task.history.tokens.size(0);
+  const bool is_inside = position >= 0 && position < task.history.tokens.size(0);
   for (std::int64_t row = 0; row < rows; ++row) {
     const std::int64_t token = data_of<const std::int64_t>(task.top.tokens)[row * count];
     data_of<std::int64_t>(task.newest)[row] = token;
-    if (!has_room) continue;
+    if (!is_inside) continue;
     data_of<std::int64_t>(task.history.tokens)[position * rows + row] = token;
     data_of<float>(task.history.scores)[position * rows + row] =
         data_of<const float>(task.top.logits)[row * count] - data_of<const float>(task.top.logsumexp)[row];

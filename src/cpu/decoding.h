@@ -1,5 +1,4 @@
-// Steps of decoding on the CPU, one row after the other. Searches on the CPU have a decoder of their own, whose host
-// knows every index (generate/step_decoder.h); this one is for whoever wants one code for all devices.
+// Steps of decoding on the CPU, one row after the other.
 #pragma once
 
 #include "backend/decoding_tasks.h"

@@ -83,6 +83,7 @@ const MatmulKernels& matmul_kernels(DType dtype) { return product_kernels(dtype)
 const PointwiseKernels& pointwise_kernels() { return current().kernels.pointwise; }
 const RowwiseKernels& rowwise_kernels() { return current().kernels.rowwise; }
 const OptimizerKernels& optimizer_kernels() { return current().kernels.optimizer; }
+const DecodingKernels& decoding_kernels() { return current().kernels.decoding; }
 
 }  // namespace internal::cpu
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cpu/kernels/attention.h"
+#include "cpu/kernels/decoding.h"
 #include "cpu/kernels/matmul.h"
 #include "cpu/kernels/optimizer.h"
 #include "cpu/kernels/pointwise.h"
@@ -16,5 +17,6 @@ const MatmulKernels& matmul_kernels(DType dtype);
 const PointwiseKernels& pointwise_kernels();
 const RowwiseKernels& rowwise_kernels();
 const OptimizerKernels& optimizer_kernels();
+const DecodingKernels& decoding_kernels();
 
 }  // namespace headway::inline v0::internal::cpu

@@ -27,6 +27,7 @@ constexpr std::int64_t kTasks = 16;                                // enough to 
 constexpr std::int64_t kRowsInPlace = 32;                          // rows that do not pay for packing B
 constexpr std::int64_t kRowsOfOneTask = 16;                        // the most, in tiles
 constexpr std::int64_t kRowsPackedOnce = 32;                       // the most where the task packs B itself, in tiles
+constexpr std::int64_t kRowsPackedBefore = 64;                     // the most where B came packed
 constexpr std::int64_t kWideColumns = 1024;                        // enough for tasks of twice the usual width
 
 std::int64_t round_up(std::int64_t value, std::int64_t multiple) { return divide_up(value, multiple) * multiple; }
@@ -44,6 +45,7 @@ struct Product {
   bool bias_of_rows = false;
   Activation activation = Activation::none;
   bool accumulate = false;
+  const std::byte* packed_b = nullptr;  // all panels of b; null: not packed
 };
 
 MatrixView transposed(const MatrixView& m) { return {m.data, m.column_stride, m.row_stride, m.dtype}; }
@@ -83,7 +85,8 @@ Product product_of(const MatmulProblem& p, std::int64_t batch) {
           .bias = p.bias,
           .bias_of_rows = false,
           .activation = p.activation,
-          .accumulate = p.accumulate};
+          .accumulate = p.accumulate,
+          .packed_b = p.packed_b};
 }
 
 // Whether B is read where it is: so few rows do not pay for packing it.
@@ -114,7 +117,9 @@ class Plan {
  public:
   Plan(const MatmulKernels& kernels, const Product& product) : kernels_(kernels), product_(product) {
     const Product& p = product_;
-    if (reads_b_in_place(kernels, p)) {
+    if (p.packed_b) {
+      how_ = OperandB::panels;
+    } else if (reads_b_in_place(kernels, p)) {
       how_ = OperandB::in_place;
     } else if (p.rows <= kRowsPackedOnce * kernels_.tile_rows && reads_a_in_place()) {
       how_ = OperandB::packed;  // no other task needs the same part of B
@@ -123,15 +128,18 @@ class Plan {
              p.activation == Activation::none && !p.before_activation.data;
     columns_ = round_up(p.columns, kernels_.tile_columns);
     depth_ = std::max<std::int64_t>(1, divide_up(p.depth, kernels_.values));
-    if (how_ == OperandB::panels) limit_packed();
+    if (how_ == OperandB::panels && !p.packed_b) limit_packed();
   }
 
   std::int64_t work() const { return product_.rows * product_.columns * std::max<std::int64_t>(product_.depth, 1); }
   // The memory that run() needs.
-  std::size_t scratch_bytes() const { return static_cast<std::size_t>(packed_bytes() + sums_bytes()); }
+  std::size_t scratch_bytes() const {
+    return product_.packed_b ? 0 : static_cast<std::size_t>(packed_bytes() + sums_bytes());
+  }
 
   // Packs and computes, in tasks where it is worth it, with scratch_bytes() of memory.
   void run(std::byte* memory) const {
+    if (product_.packed_b) return compute({0, product_.columns, 0, product_.depth}, product_.packed_b, nullptr);
     for (std::int64_t c = 0; c < product_.columns; c += columns_) {
       const std::int64_t column_end = std::min(c + columns_, product_.columns);
       std::int64_t k = 0;
@@ -139,7 +147,7 @@ class Plan {
         const std::int64_t end = std::min(k + depth_ * kernels_.values, product_.depth);
         const Part part = {c, column_end, k, end};
         if (how_ == OperandB::panels) pack(part, memory);
-        compute(part, memory);
+        compute(part, memory, memory + packed_bytes());
         k = end;
       } while (k < product_.depth);
     }
@@ -205,17 +213,25 @@ class Plan {
     });
   }
 
-  void compute(const Part& part, std::byte* packed) const {
+  // panels: those of the part's columns; sums: room for sums that the result cannot hold.
+  void compute(const Part& part, const std::byte* panels, std::byte* sums) const {
     const std::int64_t columns = part.column_end - part.column;
     const std::int64_t depth = part.depth_end - part.depth;
     // Rows first. Where A is copied, a task has many of them and many columns: others copy the same again.
     const bool copies = !reads_a_in_place();
     const std::int64_t row_unit = copies ? 8 * kernels_.tile_rows : kernels_.strip_rows;
-    const std::int64_t column_unit =
-        (copies ? 8 : (columns > kWideColumns || how_ == OperandB::packed ? 4 : 2)) * kernels_.tile_columns;
+    const bool wide_tasks = columns > kWideColumns || how_ == OperandB::packed;
+    const std::int64_t column_panels = product_.packed_b ? 1 : copies ? 8 : wide_tasks ? 4 : 2;
+    const std::int64_t column_unit = column_panels * kernels_.tile_columns;
     const std::int64_t per_row = columns * std::max<std::int64_t>(depth, 1);
     std::int64_t rows = round_up(std::max(divide_up(product_.rows, kTasks), divide_up(kLeastTask, per_row)), row_unit);
-    rows = how_ == OperandB::packed ? product_.rows : std::min(rows, kRowsOfOneTask * kernels_.tile_rows);
+    if (how_ == OperandB::packed) {
+      rows = product_.rows;
+    } else if (product_.packed_b) {
+      rows = std::min(product_.rows, kRowsPackedBefore);  // tasks of other columns: each reads its panels once
+    } else {
+      rows = std::min(rows, kRowsOfOneTask * kernels_.tile_rows);
+    }
     const std::int64_t row_tasks = divide_up(product_.rows, rows);
     std::int64_t wide = columns;
     if (row_tasks < kTasks) {
@@ -226,7 +242,7 @@ class Plan {
     const std::int64_t column_tasks = divide_up(columns, wide);
     for_tasks(row_tasks * column_tasks, row_tasks * column_tasks > 1, [&](std::int64_t task) {
       const std::int64_t r = task / column_tasks * rows, c = task % column_tasks * wide;
-      compute_task(part, packed, {r, std::min(r + rows, product_.rows), c, std::min(c + wide, columns)});
+      compute_task(part, panels, sums, {r, std::min(r + rows, product_.rows), c, std::min(c + wide, columns)});
     });
   }
 
@@ -244,7 +260,7 @@ class Plan {
     std::int64_t row, row_end, column, column_end;  // columns count from the part's first
   };
 
-  void compute_task(const Part& part, std::byte* packed, const Rectangle& where) const {
+  void compute_task(const Part& part, const std::byte* panels, std::byte* sums, const Rectangle& where) const {
     const Product& p = product_;
     const std::int64_t column = part.column + where.column;
     const std::int64_t panel = where.column / kernels_.tile_columns * panel_bytes(part.depth_end - part.depth);
@@ -253,7 +269,7 @@ class Plan {
                        .depth = part.depth_end - part.depth,
                        .a = offset(p.a, where.row, part.depth),
                        .how = how_,
-                       .panels = how_ == OperandB::panels ? packed + panel : nullptr,
+                       .panels = how_ == OperandB::panels ? panels + panel : nullptr,
                        .b = offset(p.b, part.depth, column),
                        .result = offset(p.result, where.row, column),
                        .bias = nullptr,
@@ -263,7 +279,7 @@ class Plan {
                        .accumulate = p.accumulate || (plain_ && part.depth > 0)};
     if (keeps_sums()) {
       const std::int64_t first = where.row * sums_stride() + where.column;
-      task.sums = packed + packed_bytes() + first * kernels_.real_bytes;
+      task.sums = sums + first * kernels_.real_bytes;
       task.sums_stride = sums_stride();
       task.begins = part.depth == 0;
       task.ends = part.depth_end == p.depth;
@@ -289,7 +305,7 @@ void matmul(const MatmulProblem& problem) {
   const MatmulProblem p = with_merged_batch(problem);
   const MatmulKernels& kernels = matmul_kernels(p.a.dtype);
   const Product item = product_of(p, 0);
-  const bool transposes = cost(kernels, transposed(item)) < cost(kernels, item);
+  const bool transposes = !p.packed_b && cost(kernels, transposed(item)) < cost(kernels, item);
   const auto plan = [&](std::int64_t batch) {
     const Product product = product_of(p, batch);
     return Plan(kernels, transposes ? transposed(product) : product);
@@ -310,6 +326,27 @@ void matmul(const MatmulProblem& problem) {
   const std::unique_ptr<ScratchBuffer> large = bytes > kSmallScratch ? std::make_unique<ScratchBuffer>(bytes) : nullptr;
   std::byte* memory = large ? large->data() : thread_scratch(kMatmulPackSlot, bytes);
   for (std::int64_t b = 0; b < p.batch; ++b) plan(b).run(memory);
+}
+
+Tensor pack_weight(const Tensor& weight) {
+  const MatmulKernels& kernels = matmul_kernels(weight.dtype());
+  const std::int64_t outputs = weight.size(0), inputs = weight.size(1);
+  const std::int64_t panels = divide_up(outputs, kernels.tile_columns), stride = kernels.panel_elements(inputs);
+  constexpr std::int64_t kFloatBytes = sizeof(float);
+  const Tensor packed = Tensor::empty({panels, stride * kernels.element_bytes / kFloatBytes});
+  const auto bytes = static_cast<std::int64_t>(item_size(weight.dtype()));
+  parallel_for(panels, [&](std::int64_t panel, int) {
+    const std::int64_t column = panel * kernels.tile_columns;
+    kernels.pack({.source = {.data = static_cast<std::byte*>(weight.raw_data()) + column * weight.stride(0) * bytes,
+                             .row_stride = weight.stride(1),
+                             .column_stride = weight.stride(0),
+                             .dtype = weight.dtype()},
+                  .depth = inputs,
+                  .columns = std::min(kernels.tile_columns, outputs - column),
+                  .packed = static_cast<std::byte*>(packed.raw_data()) + panel * packed.size(1) * kFloatBytes,
+                  .panel_stride = stride});
+  });
+  return packed;
 }
 
 }  // namespace headway::inline v0::internal::cpu

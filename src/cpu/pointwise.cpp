@@ -138,6 +138,26 @@ void scale(const ScaleTask& task) {
   });
 }
 
+void lerp(const LerpTask& task) {
+  constexpr int kSlot = 0;
+  const PointwiseKernels& kernels = pointwise_kernels();
+  for_chunks(task.count, 1, [&](std::int64_t begin, std::int64_t count) {
+    std::byte* target = skip(task.target, begin, task.dtype);
+    std::byte* change = thread_scratch(kSlot, static_cast<std::size_t>(count) * item_size(task.dtype));  // (count)
+    BinaryTask step = {.operation = Binary::subtract, .dtype = task.dtype, .columns = count};
+    step.a = skip(task.source, begin, task.dtype);
+    step.b = target;
+    step.result = change;
+    kernels.binary(step);
+    kernels.scale({.dtype = task.dtype, .count = count, .x = change, .result = change, .factor = task.share});
+    step.operation = Binary::add;
+    step.a = target;
+    step.b = change;
+    step.result = target;
+    kernels.binary(step);
+  });
+}
+
 void activate(const ActivateTask& task) {
   const PointwiseKernels& kernels = pointwise_kernels();
   for_chunks(task.count, 1, [&](std::int64_t begin, std::int64_t count) {

@@ -7,6 +7,7 @@ namespace headway::inline v0::internal::cpu {
 
 void binary(const BinaryTask& task);
 void scale(const ScaleTask& task);
+void lerp(const LerpTask& task);
 void activate(const ActivateTask& task);
 void dropout(const DropoutTask& task);
 

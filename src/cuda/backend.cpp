@@ -28,6 +28,7 @@ class CudaBackend final : public Backend {
 
   void binary(const BinaryTask& task) override { on_gpu().call(cuda::binary, task); }
   void scale(const ScaleTask& task) override { on_gpu().call(cuda::scale, task); }
+  void lerp(const LerpTask& task) override { on_gpu().call(cuda::lerp, task); }
   void activate(const ActivateTask& task) override { on_gpu().call(cuda::activate, task); }
   void activation_backward(const ActivationBackward& task) override { on_gpu().call(cuda::activation_backward, task); }
   void dropout(const DropoutTask& task) override { on_gpu().call(cuda::dropout, task); }
@@ -72,6 +73,7 @@ class CudaBackend final : public Backend {
 
   void matmul(const MatmulProblem& problem) override { on_gpu().call(cuda::matmul, problem); }
   bool adds_products() const override { return true; }
+  Tensor pack_weight(const Tensor&) override { return {}; }
 
   void sgd(std::span<const ParameterSpan> parameters, const SgdStep& step) override {
     on_gpu().call(cuda::sgd, parameters, step);

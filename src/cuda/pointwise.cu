@@ -171,6 +171,12 @@ void binary_as(const BinaryTask& task) {
 }
 
 template <typename Real>
+struct LerpFunction {
+  Real share;
+  __device__ Real operator()(Real target, Real source) const { return target + (source - target) * share; }
+};
+
+template <typename Real>
 struct ScaleFunction {
   Real factor;
   __device__ Real operator()(Real x) const { return x * factor; }
@@ -352,6 +358,13 @@ void scale(const ScaleTask& task) {
   dispatch_elements(task.dtype, [&]<typename T>() {
     using Real = Compute<T>;
     launch_one<T>(task.result, task.x, task.count, ScaleFunction<Real>{static_cast<Real>(task.factor)});
+  });
+}
+
+void lerp(const LerpTask& task) {
+  dispatch_elements(task.dtype, [&]<typename T>() {
+    using Real = Compute<T>;
+    launch_two<T>(task.target, task.target, task.source, task.count, LerpFunction<Real>{static_cast<Real>(task.share)});
   });
 }
 

@@ -7,6 +7,7 @@ namespace headway::inline v0::internal::cuda {
 
 void binary(const BinaryTask& task);
 void scale(const ScaleTask& task);
+void lerp(const LerpTask& task);
 void activate(const ActivateTask& task);
 // d_before = d_after * slope, and its column sums where they are wanted.
 void activation_backward(const ActivationBackward& task);

@@ -5,15 +5,25 @@
 
 namespace headway::inline v0::internal {
 
-SentenceBeams::SentenceBeams(const BeamOptions& options) : options_(options), scores_(1, 0.0), so_far_(1) {}
+void BestCandidates::add(const Candidate& candidate) {
+  if (!std::isfinite(candidate.score)) return;
+  if (best_.size() == most_) {
+    if (!(candidate.score > best_.back().score)) return;
+    best_.pop_back();
+  }
+  const auto worse = [](const Candidate& a, const Candidate& b) { return a.score > b.score; };
+  best_.insert(std::upper_bound(best_.begin(), best_.end(), candidate, worse), candidate);
+}
 
-double SentenceBeams::normalised(double score, std::size_t length) const {
+BeamSearch::BeamSearch(const BeamOptions& options) : options_(options), scores_(1, 0.0), so_far_(1) {}
+
+double BeamSearch::normalised(double score, std::size_t length) const {
   return score / std::pow(static_cast<double>(length), options_.length_penalty);
 }
 
-void SentenceBeams::finish(const Candidate& candidate) {
+void BeamSearch::finish(const Candidate& candidate) {
   Hypothesis hypothesis;
-  hypothesis.tokens = so_far_[static_cast<std::size_t>(candidate.row)];
+  hypothesis.tokens = so_far_[static_cast<std::size_t>(candidate.beam)];
   hypothesis.tokens.push_back(candidate.token);
   hypothesis.score = normalised(candidate.score, hypothesis.tokens.size());
   hypothesis.complete = candidate.token == options_.eos;
@@ -22,7 +32,7 @@ void SentenceBeams::finish(const Candidate& candidate) {
   if (finished_.size() > static_cast<std::size_t>(options_.beam)) finished_.pop_back();
 }
 
-void SentenceBeams::advance(const std::vector<Candidate>& candidates) {
+void BeamSearch::advance(const std::vector<Candidate>& candidates) {
   const auto beam = static_cast<std::size_t>(options_.beam);
   const std::size_t length = so_far_.front().size() + 1;
   const bool at_end = static_cast<std::int64_t>(length) >= options_.max_length;
@@ -43,17 +53,17 @@ void SentenceBeams::advance(const std::vector<Candidate>& candidates) {
   for (std::size_t i = 0; i < beam; ++i) {
     const bool is_filler = i >= running.size();
     const Candidate& candidate = *running[is_filler ? 0 : i];
-    so_far.push_back(so_far_[static_cast<std::size_t>(candidate.row)]);
+    so_far.push_back(so_far_[static_cast<std::size_t>(candidate.beam)]);
     so_far.back().push_back(candidate.token);
     scores_.push_back(is_filler ? -1e9 : candidate.score);
-    parents_.push_back(candidate.row);
+    parents_.push_back(candidate.beam);
     tokens_.push_back(candidate.token);
   }
   so_far_ = std::move(so_far);
   done_ = finished_.size() == beam && normalised(scores_.front(), length) <= finished_.back().score;
 }
 
-std::vector<Hypothesis> SentenceBeams::best(std::int64_t count) const {
+std::vector<Hypothesis> BeamSearch::best(std::int64_t count) const {
   const std::size_t most = std::min(finished_.size(), static_cast<std::size_t>(count));
   return {finished_.begin(), finished_.begin() + static_cast<std::ptrdiff_t>(most)};
 }

@@ -1,13 +1,36 @@
-// The beams of one sentence.
+// The beams of one source.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "generate/search_scores.h"
 #include "headway/translator.h"
 
 namespace headway::inline v0::internal {
+
+// One more token for one of the beams.
+struct Candidate {
+  double score = 0.0;
+  std::int64_t beam = 0;
+  std::int64_t token = 0;
+};
+
+// Collects the best so many candidates of all beams. Of equal scores the one that came first is better.
+class BestCandidates {
+ public:
+  explicit BestCandidates(std::int64_t most) : most_(static_cast<std::size_t>(most)) {}
+
+  // Scores that are not finite are left out.
+  void add(const Candidate& candidate);
+
+  // The best first.
+  const std::vector<Candidate>& sorted() const { return best_; }
+  void clear() { best_.clear(); }
+
+ private:
+  std::size_t most_;
+  std::vector<Candidate> best_;  // sorted
+};
 
 struct BeamOptions {
   std::int64_t beam = 1;
@@ -19,14 +42,15 @@ struct BeamOptions {
 // Beam search as Hugging Face's generate() does it with early_stopping = False: of the best 2 * beam continuations the
 // unfinished ones go on, those among the first `beam` that end a sentence become hypotheses, and the search ends when
 // `beam` hypotheses are there and the best unfinished beam, at its present length, is no better than the worst of them.
-class SentenceBeams {
+// This is the search of one source.
+class BeamSearch {
  public:
-  explicit SentenceBeams(const BeamOptions& options);
+  explicit BeamSearch(const BeamOptions& options);
 
   // Scores of the beams: one at first, then as many as the options say.
   const std::vector<double>& scores() const { return scores_; }
 
-  // Takes the best 2 * beam continuations, whose rows are beams, the best first.
+  // Takes the best 2 * beam continuations, the best first.
   void advance(const std::vector<Candidate>& candidates);
 
   bool done() const { return done_; }

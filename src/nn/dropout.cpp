@@ -1,6 +1,7 @@
 #include "base/check.h"
 #include "headway/layers.h"
 #include "headway/random.h"
+#include "ops/linear.h"
 
 namespace headway::inline v0 {
 
@@ -16,8 +17,8 @@ Tensor Dropout::forward(const Tensor& x) const {
 
 Tensor Dropout::forward(const Linear& linear, const Tensor& x) const {
   if (probability_ == 0 || !is_training()) return linear.forward(x);
-  return linear_dropout(x, linear.weight().get(), linear.bias().get(), linear.options().activation, probability_,
-                        next_random_seed());
+  return internal::linear_dropout(x, linear.weight().get(), linear.bias().get(), linear.options().activation,
+                                  probability_, next_random_seed());
 }
 
 Tensor Dropout::add_to(const Tensor& x, const Tensor& y) const {

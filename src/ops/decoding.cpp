@@ -1,16 +1,15 @@
 // Steps of decoding: checks, allocates, calls the backend.
-#include "headway/decoding.h"
+#include "ops/decoding.h"
 
 #include "backend/registry.h"
 #include "base/check.h"
 #include "ops/checks.h"
 #include "ops/dense.h"
+#include "ops/elementwise.h"
+#include "ops/product.h"
 
-namespace headway::inline v0 {
+namespace headway::inline v0::internal {
 namespace {
-
-using internal::check;
-using internal::check_same_device;
 
 // A floating tensor of two dimensions.
 void check_matrix(const char* function, const char* name, const Tensor& x) {
@@ -39,9 +38,53 @@ void check_keys_values(const char* function, const Tensor& x, const char* beside
 }
 
 // The tensor itself where its last dimension is contiguous, else a copy.
-Tensor with_dense_rows(const Tensor& x) { return x.stride(1) == 1 ? x : internal::dense(x); }
+Tensor with_dense_rows(const Tensor& x) { return x.stride(1) == 1 ? x : dense(x); }
 
 }  // namespace
+
+PackedWeight pack_weight(const Tensor& weight, const Tensor& bias) {
+  check_matrix("pack_weight", "weight", weight);
+  check_exact("pack_weight", "bias", bias, weight.dtype(), {weight.size(0)}, "weight", weight);
+  PackedWeight result = {weight.detach().contiguous(), bias.detach(), {}};
+  result.packed = backend_of(weight).pack_weight(result.weight);
+  return result;
+}
+
+Tensor linear_step(const Tensor& x, const PackedWeight& weight, Activation activation, const Tensor& added) {
+  constexpr const char* kName = "linear_step";
+  check_matrix(kName, "x", x);
+  check_exact(kName, "x", x, weight.weight.dtype(), {x.size(0), weight.weight.size(1)}, "weight", weight.weight);
+  check(!added.defined() || activation == Activation::none, kName, ": there is an activation and something to add");
+  const Shape shape = {x.size(0), weight.weight.size(0)};
+  if (added.defined()) check_exact(kName, "added", added, x.dtype(), shape, "x", x);
+  const Tensor result = Tensor::empty(shape, x.dtype(), x.device());
+  const auto add_to = [&](const Tensor& other, std::int64_t row_stride) {
+    backend_of(x).binary({.operation = Binary::add,
+                          .dtype = x.dtype(),
+                          .rows = shape[0],
+                          .columns = shape[1],
+                          .a = bytes_of(added),
+                          .a_row_stride = shape[1],
+                          .b = bytes_of(other),
+                          .b_row_stride = row_stride,
+                          .result = bytes_of(result)});
+  };
+  MatmulProblem problem = {.rows = shape[0], .columns = shape[1], .depth = x.size(1), .activation = activation};
+  problem.a = matrix_of(x);
+  problem.b = matrix_of(weight.weight.transpose(0, 1));
+  problem.result = matrix_of(result);
+  if (weight.packed.defined()) problem.packed_b = bytes_of(weight.packed);
+  // With a packed weight the sums begin with what is added, but for 16 bits, which hold no sums.
+  problem.accumulate = added.defined() && weight.packed.defined() && item_size(x.dtype()) > 2;
+  if (problem.accumulate) {
+    add_to(weight.bias, 0);
+  } else {
+    problem.bias = bytes_of(weight.bias);
+  }
+  backend_of(x).matmul(problem);
+  if (added.defined() && !problem.accumulate) add_to(result, shape[1]);
+  return result;
+}
 
 Tensor embed_step(const Tensor& weight, const Tensor& tokens, const Tensor& positions, const Tensor& position,
                   double scale) {
@@ -53,12 +96,12 @@ Tensor embed_step(const Tensor& weight, const Tensor& tokens, const Tensor& posi
   check_exact(kName, "positions", positions, weight.dtype(), {positions.size(0), weight.size(1)}, "weight", weight);
   check_exact(kName, "position", position, DType::int64, {1}, "weight", weight);
   const Tensor result = Tensor::empty({tokens.size(0), weight.size(1)}, weight.dtype(), weight.device());
-  internal::backend_of(weight).embed_step({.weight = internal::dense(weight),
-                                           .tokens = tokens,
-                                           .positions = positions,
-                                           .position = position,
-                                           .scale = scale,
-                                           .result = result});
+  backend_of(weight).embed_step({.weight = dense(weight),
+                                 .tokens = tokens,
+                                 .positions = positions,
+                                 .position = position,
+                                 .scale = scale,
+                                 .result = result});
   return result;
 }
 
@@ -75,32 +118,32 @@ Tensor self_attention_step(const Tensor& projected, const TokenCache& cache, con
   check_exact(kName, "position", position, DType::int64, {1}, "projected", projected);
   const Tensor dense = with_dense_rows(projected);
   const Tensor result = Tensor::empty({rows, features}, projected.dtype(), projected.device());
-  internal::backend_of(projected).cache_attention({.query = dense.slice(1, 0, features),
-                                                   .fresh = dense.slice(1, features, 3 * features),
-                                                   .cache = cache.keys_values,
-                                                   .origins = cache.origins,
-                                                   .position = position,
-                                                   .lengths = {},
-                                                   .heads = heads,
-                                                   .result = result});
+  backend_of(projected).cache_attention({.query = dense.slice(1, 0, features),
+                                         .fresh = dense.slice(1, features, 3 * features),
+                                         .cache = cache.keys_values,
+                                         .origins = cache.origins,
+                                         .position = position,
+                                         .lengths = {},
+                                         .heads = heads,
+                                         .result = result});
   return result;
 }
 
-Tensor cross_attention_step(const Tensor& query, const SentenceMemory& memory, std::int64_t heads) {
+Tensor cross_attention_step(const Tensor& query, const SourceMemory& memory, std::int64_t heads) {
   constexpr const char* kName = "cross_attention_step";
   check_matrix(kName, "query", query);
   check_keys_values(kName, memory.keys_values, "query", query, query.size(1), heads);
   check_exact(kName, "lengths", memory.lengths, DType::int64, {memory.keys_values.size(0)}, "query", query);
-  check_exact(kName, "sentence_of", memory.sentence_of, DType::int32, {query.size(0)}, "query", query);
+  check_exact(kName, "source_of", memory.source_of, DType::int32, {query.size(0)}, "query", query);
   const Tensor result = Tensor::empty(query.shape(), query.dtype(), query.device());
-  internal::backend_of(query).cache_attention({.query = with_dense_rows(query),
-                                               .fresh = {},
-                                               .cache = memory.keys_values,
-                                               .origins = memory.sentence_of,
-                                               .position = {},
-                                               .lengths = memory.lengths,
-                                               .heads = heads,
-                                               .result = result});
+  backend_of(query).cache_attention({.query = with_dense_rows(query),
+                                     .fresh = {},
+                                     .cache = memory.keys_values,
+                                     .origins = memory.source_of,
+                                     .position = {},
+                                     .lengths = memory.lengths,
+                                     .heads = heads,
+                                     .result = result});
   return result;
 }
 
@@ -116,7 +159,7 @@ void top_tokens(const Tensor& logits, std::optional<std::int64_t> excluded, cons
   check_exact(kName, "tokens", top.tokens, DType::int64, shape, "logits", logits);
   check_exact(kName, "top logits", top.logits, DType::float32, shape, "logits", logits);
   check_exact(kName, "logsumexp", top.logsumexp, DType::float32, {rows}, "logits", logits);
-  internal::backend_of(logits).top_tokens({internal::dense(logits), excluded.value_or(-1), top});
+  backend_of(logits).top_tokens({dense(logits), excluded.value_or(-1), top});
 }
 
 void take_best(const TopTokens& top, const Tensor& newest, const GreedyHistory& history, const Tensor& position) {
@@ -136,7 +179,7 @@ void take_best(const TopTokens& top, const Tensor& newest, const GreedyHistory& 
   check_exact(kName, "history tokens", history.tokens, DType::int64, all, "newest", newest);
   check_exact(kName, "history scores", history.scores, DType::float32, all, "newest", newest);
   check_exact(kName, "position", position, DType::int64, {1}, "newest", newest);
-  internal::backend_of(newest).take_best({top, newest, history, position});
+  backend_of(newest).take_best({top, newest, history, position});
 }
 
 Tensor gather_rows(const Tensor& source, const Tensor& indices) {
@@ -147,8 +190,8 @@ Tensor gather_rows(const Tensor& source, const Tensor& indices) {
   Shape shape = source.shape();
   shape[0] = indices.size(0);
   const Tensor result = Tensor::empty(shape, source.dtype(), source.device());
-  internal::backend_of(source).gather_rows({internal::dense(source), indices, result});
+  backend_of(source).gather_rows({dense(source), indices, result});
   return result;
 }
 
-}  // namespace headway::inline v0
+}  // namespace headway::inline v0::internal

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "core/tensor_impl.h"
 
 namespace headway::inline v0::internal {
 namespace {
@@ -98,6 +99,21 @@ void scale_into(const Tensor& x, double factor, const Tensor& result) {
                        .x = bytes_of(whole),
                        .result = bytes_of(result),
                        .factor = factor});
+}
+
+void lerp_into(const Tensor& target, const Tensor& source, double share) {
+  constexpr const char* kName = "lerp_into";
+  check_floating(kName, "target", target);
+  check(source.defined() && source.shape() == target.shape() && source.dtype() == target.dtype(), kName, ": source is ",
+        source, ", expected ", target.dtype(), target.shape());
+  check_same_device(kName, "target", target, "source", source);
+  check(target.is_contiguous() && source.is_contiguous(), kName, ": target or source has gaps, expected none");
+  backend_of(target).lerp({.dtype = target.dtype(),
+                           .count = target.element_count(),
+                           .source = bytes_of(source),
+                           .target = bytes_of(target),
+                           .share = share});
+  bump_version(target);
 }
 
 }  // namespace headway::inline v0::internal

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "backend/registry.h"
+#include "base/internal_api.h"
 #include "core/random.h"
 #include "headway/tensor.h"
 #include "ops/checks.h"
@@ -32,5 +33,8 @@ ElementDropout checked_dropout(const char* function, double probability, std::ui
 
 // x * factor into `result` (dense, of the same shape and dtype; may be x), without a record.
 void scale_into(const Tensor& x, double factor, const Tensor& result);
+
+// target += (source - target) * share, in place and without a record. Both are dense, of one shape and floating dtype.
+HEADWAY_INTERNAL_API void lerp_into(const Tensor& target, const Tensor& source, double share);
 
 }  // namespace headway::inline v0::internal

@@ -165,19 +165,20 @@ Tensor linear_with_rule(const char* name, const Tensor& x, const Tensor& weight,
 }
 
 }  // namespace
-}  // namespace internal
-
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
-  return internal::linear_with_rule("linear", x, weight, bias, activation, {});
-}
 
 Tensor linear_dropout(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation,
                       double probability, std::uint64_t seed) {
   constexpr const char* kName = "linear_dropout";
-  const auto rule = internal::checked_dropout(kName, probability, seed);
+  const auto rule = checked_dropout(kName, probability, seed);
   // The sign of what dropout leaves of a relu says where the slope is zero.
   if (activation != Activation::relu) return dropout(linear(x, weight, bias, activation), probability, seed);
-  return internal::linear_with_rule(kName, x, weight, bias, activation, rule);
+  return linear_with_rule(kName, x, weight, bias, activation, rule);
+}
+
+}  // namespace internal
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
+  return internal::linear_with_rule("linear", x, weight, bias, activation, {});
 }
 
 }  // namespace headway::inline v0

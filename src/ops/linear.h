@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/autograd.h"
+#include "headway/ops.h"
 
 namespace headway::inline v0::internal {
 
@@ -16,6 +17,11 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
 
 // result (tokens, out) = x (tokens, in) W^T + bias without a record; all matrices may have any strides.
 void linear_into(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& result);
+
+// dropout(linear(x, weight, bias, activation), probability, seed), which after a relu keeps one result for the backward
+// pass instead of two.
+Tensor linear_dropout(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation,
+                      double probability, std::uint64_t seed);
 
 // dX = dY W for d (tokens, out), in x's shape, added to what other operations gave for input number `input` of the call
 // where the device does that on the way.

@@ -78,8 +78,8 @@ class TranslationRun {
   std::optional<Validator> validator_;
   std::optional<TrainedWeights> weights_;
   std::unique_ptr<AdamW> optimizer_;
-  WeightsTwin weights_twin_;  // of the model
-  CpuTwin cpu_twin_;          // of the weights' twin
+  EvaluationCopy evaluation_copy_;  // of the model
+  CpuCopy cpu_copy_;                // of the evaluation copy
 };
 
 TranslationRun::TranslationRun(const Config& config, const TranslationRunOptions& options)
@@ -233,7 +233,7 @@ StateDict TranslationRun::weights_now() const {
 
 void TranslationRun::validate(std::int64_t step) {
   if (!validator_->empty()) {
-    const TranslationModel& model = weights_twin_.of(weights_->model(), weights_now());
+    const TranslationModel& model = evaluation_copy_.of(weights_->model(), weights_now());
     state_.validations.push_back(validator_->run(model, step));
     report_validation(state_.validations.back());
     update_best(state_.validations.back());
@@ -282,9 +282,9 @@ void TranslationRun::write_model(const TrainingReport& report) {
   const bool best = config_.patience > 0 && state_.best_step > 0;
   if (best) facts.saved_step = state_.best_step;
   const TranslationModel& model =
-      weights_twin_.of(weights_->model(), best ? weights_->best().state_dict() : weights_now());
+      evaluation_copy_.of(weights_->model(), best ? weights_->best().state_dict() : weights_now());
   tokenizer_->save(config_.output);
-  cpu_twin_.of(model).save(config_.output, config_.weights);
+  cpu_copy_.of(model).save(config_.output, config_.weights);
   replace_file(config_.output / "training_config.json", config_.to_json());
   replace_file(config_.output / "README.md", model_card(config_, facts, state_.validations));
 }

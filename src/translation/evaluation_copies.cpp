@@ -16,21 +16,21 @@ TranslationModel fresh_model(const TranslationModelOptions& options) {
 
 }  // namespace
 
-const TranslationModel& WeightsTwin::of(const TranslationModel& model, const StateDict& weights) {
-  if (!twin_) {
-    twin_.emplace(fresh_model(model.options()));
-    twin_->to(model.parameters().front().device());
+const TranslationModel& EvaluationCopy::of(const TranslationModel& model, const StateDict& weights) {
+  if (!copy_) {
+    copy_.emplace(fresh_model(model.options()));
+    copy_->to(model.parameters().front().device());
   }
-  twin_->load_state_dict(weights, /*strict=*/false);  // its buffers are those that every model begins with
-  return *twin_;
+  copy_->load_state_dict(weights, /*strict=*/false);  // its buffers are those that every model begins with
+  return *copy_;
 }
 
-const TranslationModel& CpuTwin::of(const TranslationModel& model) {
+const TranslationModel& CpuCopy::of(const TranslationModel& model) {
   if (model.parameters().front().device().is_cpu()) return model;
-  if (!twin_) twin_.emplace(fresh_model(model.options()));
-  twin_->load_state_dict(model.state_dict());
-  twin_->train(model.is_training());
-  return *twin_;
+  if (!copy_) copy_.emplace(fresh_model(model.options()));
+  copy_->load_state_dict(model.state_dict());
+  copy_->train(model.is_training());
+  return *copy_;
 }
 
 }  // namespace headway::inline v0::internal

@@ -1,5 +1,5 @@
 // Steps of decoding on the GPU beside the CPU, one by one and as recorded work.
-#include "headway/decoding.h"
+#include "ops/decoding.h"
 
 #include <gtest/gtest.h>
 
@@ -15,6 +15,12 @@ using headway::Device;
 using headway::DType;
 using headway::Shape;
 using headway::Tensor;
+using headway::internal::cross_attention_step;
+using headway::internal::embed_step;
+using headway::internal::gather_rows;
+using headway::internal::self_attention_step;
+using headway::internal::take_best;
+using headway::internal::top_tokens;
 using Numbers = std::vector<std::int64_t>;
 
 constexpr DType kDTypes[] = {DType::float32, DType::float64, DType::bfloat16, DType::float16};
@@ -57,9 +63,9 @@ TEST(CudaDecoding, SelfAttention) {
       constexpr std::int64_t kRows = 5, kCapacity = 140;
       const std::int64_t features = heads * head_dim;
       const std::string what = "heads " + std::to_string(heads) + " of " + std::to_string(head_dim);
-      headway::TokenCache here = {Tensor::zeros({kRows + 1, kCapacity, 2 * features}, dtype),
-                                  Tensor::zeros({kRows, kCapacity}, DType::int32)};
-      headway::TokenCache there = {here.keys_values.to(gpu), here.origins.to(gpu)};
+      headway::internal::TokenCache here = {Tensor::zeros({kRows + 1, kCapacity, 2 * features}, dtype),
+                                            Tensor::zeros({kRows, kCapacity}, DType::int32)};
+      headway::internal::TokenCache there = {here.keys_values.to(gpu), here.origins.to(gpu)};
       for (std::int64_t t = 0; t < kCapacity + 1; t += t < 35 || t > 136 ? 1 : 9) {
         const Tensor projected = Tensor::randn({kRows, 3 * features}, static_cast<std::uint64_t>(t + 1), dtype);
         const Tensor position = Tensor::from(Numbers{t}, {1});
@@ -84,9 +90,9 @@ TEST(CudaDecoding, CrossAttention) {
       memory.slice(0, 1, 2).slice(1, length / 2, length).fill(NAN);  // padding is never looked at
       const Tensor query = Tensor::randn({5, kFeatures}, 2, dtype);
       const Tensor lengths = Tensor::from(Numbers{length, length / 2, 1}, {3});
-      const Tensor sentence_of = Tensor::from(std::vector<std::int32_t>{2, 0, 1, 0, 7}, {5});
-      expect_near(cross_attention_step(query.to(gpu), {memory.to(gpu), lengths.to(gpu), sentence_of.to(gpu)}, kHeads),
-                  cross_attention_step(query, {memory, lengths, sentence_of}, kHeads), tolerance(dtype),
+      const Tensor source_of = Tensor::from(std::vector<std::int32_t>{2, 0, 1, 0, 7}, {5});
+      expect_near(cross_attention_step(query.to(gpu), {memory.to(gpu), lengths.to(gpu), source_of.to(gpu)}, kHeads),
+                  cross_attention_step(query, {memory, lengths, source_of}, kHeads), tolerance(dtype),
                   "length " + std::to_string(length));
     }
   }
@@ -101,11 +107,11 @@ TEST(CudaDecoding, TopTokens) {
         logits.slice(0, 1, 2).fill(2.0);  // all equal
         logits.slice(0, 2, 3).slice(1, 0, classes / 2).fill(-INFINITY);
         const auto make = [&](Device device) {
-          return headway::TopTokens{Tensor::zeros({6, count}, DType::int64, device),
-                                    Tensor::zeros({6, count}, DType::float32, device),
-                                    Tensor::zeros({6}, DType::float32, device)};
+          return headway::internal::TopTokens{Tensor::zeros({6, count}, DType::int64, device),
+                                              Tensor::zeros({6, count}, DType::float32, device),
+                                              Tensor::zeros({6}, DType::float32, device)};
         };
-        const headway::TopTokens here = make(Device::cpu()), there = make(gpu);
+        const headway::internal::TopTokens here = make(Device::cpu()), there = make(gpu);
         top_tokens(logits, classes / 3, here);
         top_tokens(logits.to(gpu), classes / 3, there);
         const std::string what = std::to_string(count) + " of " + std::to_string(classes);
@@ -126,13 +132,14 @@ TEST(CudaDecoding, StepsAreRecorded) {
     const Tensor positions = Tensor::randn({kCapacity, kFeatures}, 3).to(device);
     const Tensor newest = Tensor::from(Numbers{5, 6, 7, 8}, {kRows}).to(device);
     const Tensor position = Tensor::zeros({1}, DType::int64, device);
-    const headway::TokenCache cache = {Tensor::zeros({kRows, kCapacity, 2 * kFeatures}, DType::float32, device),
-                                       Tensor::zeros({kRows, kCapacity}, DType::int32, device)};
-    const headway::TopTokens top = {Tensor::zeros({kRows, 1}, DType::int64, device),
-                                    Tensor::zeros({kRows, 1}, DType::float32, device),
-                                    Tensor::zeros({kRows}, DType::float32, device)};
-    const headway::GreedyHistory history = {Tensor::zeros({kCapacity, kRows}, DType::int64, device),
-                                            Tensor::zeros({kCapacity, kRows}, DType::float32, device)};
+    const headway::internal::TokenCache cache = {
+        Tensor::zeros({kRows, kCapacity, 2 * kFeatures}, DType::float32, device),
+        Tensor::zeros({kRows, kCapacity}, DType::int32, device)};
+    const headway::internal::TopTokens top = {Tensor::zeros({kRows, 1}, DType::int64, device),
+                                              Tensor::zeros({kRows, 1}, DType::float32, device),
+                                              Tensor::zeros({kRows}, DType::float32, device)};
+    const headway::internal::GreedyHistory history = {Tensor::zeros({kCapacity, kRows}, DType::int64, device),
+                                                      Tensor::zeros({kCapacity, kRows}, DType::float32, device)};
     const auto step = [&] {
       const Tensor x = embed_step(weight, newest, positions, position);
       const Tensor attended = self_attention_step(linear(x, projection), cache, position, 4);

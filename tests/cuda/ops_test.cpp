@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "cuda/device_operation.h"
+#include "ops/linear.h"
 #include "support/message_of.h"
 
 namespace headway_test {
@@ -179,7 +180,7 @@ TEST(CudaOps, LinearDropout) {
     for (Activation activation : {Activation::none, Activation::relu, Activation::gelu}) {
       expect_gpu_agrees(
           messages, text("linear_dropout", x) + " activation " + std::to_string(static_cast<int>(activation)),
-          [&](const Inputs& i) { return headway::linear_dropout(i[0], i[1], i[2], activation, 0.25, 11); },
+          [&](const Inputs& i) { return headway::internal::linear_dropout(i[0], i[1], i[2], activation, 0.25, 11); },
           {normal(x, 1), weight, normal({out}, 3)});
     }
   }

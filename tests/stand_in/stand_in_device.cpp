@@ -86,6 +86,12 @@ class StandInDevice final : public Backend {
     cpu_.binary(here);
   }
   void scale(const ScaleTask& task) override { cpu_.scale(with_host_memory(task)); }
+  void lerp(const LerpTask& task) override {
+    LerpTask here = task;
+    here.source = host(task.source);
+    here.target = host(task.target);
+    cpu_.lerp(here);
+  }
   void activate(const ActivateTask& task) override { cpu_.activate(with_host_memory(task)); }
   void activation_backward(const ActivationBackward& task) override {
     ActivationBackward here = task;
@@ -165,6 +171,7 @@ class StandInDevice final : public Backend {
                                  {result.batch_stride, result.row_stride, result.column_stride}, result.dtype);
     target.copy_from(add(target.to(DType::float32), sums));
   }
+  Tensor pack_weight(const Tensor&) override { return {}; }
 
   void sgd(std::span<const ParameterSpan> parameters, const SgdStep& step) override {
     cpu_.sgd(host(parameters), step);

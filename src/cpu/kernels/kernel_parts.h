@@ -11,5 +11,6 @@ void add_matmul(KernelSet& set);
 void add_pointwise(KernelSet& set);
 void add_rowwise(KernelSet& set);
 void add_optimizer(KernelSet& set);
+void add_decoding(KernelSet& set);
 
 }  // namespace headway::inline v0::internal::HWY_NAMESPACE

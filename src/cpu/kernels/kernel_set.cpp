@@ -11,6 +11,7 @@ KernelSet kernel_set() {
   add_pointwise(set);
   add_rowwise(set);
   add_optimizer(set);
+  add_decoding(set);
 #endif
   return set;
 }

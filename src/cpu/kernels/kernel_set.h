@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cpu/kernels/attention.h"
+#include "cpu/kernels/decoding.h"
 #include "cpu/kernels/matmul.h"
 #include "cpu/kernels/optimizer.h"
 #include "cpu/kernels/pointwise.h"
@@ -22,6 +23,7 @@ struct KernelSet {
   PointwiseKernels pointwise;
   RowwiseKernels rowwise;
   OptimizerKernels optimizer;
+  DecodingKernels decoding;
 };
 
 namespace N_SSE4 {
