@@ -128,7 +128,7 @@ EncodedSources::EncodedSources(const TranslationModel& model,
     lengths.push_back(static_cast<std::int64_t>(source->size()));
     is_padded = is_padded || source->size() < longest;
   }
-  memory = model.encode(ids, Tensor::from(lengths, {sentences}));
+  memory = model.encode(ids, lengths).output;
 }
 
 DecodingBatch::DecodingBatch(const StepDecoder& decoder, const std::vector<const std::vector<std::int64_t>*>& sources)
