@@ -13,6 +13,7 @@
 
 using headway::Causal;
 using headway::CudaStreamGuard;
+using headway::CumulativeLengths;
 using headway::Device;
 using headway::DType;
 using headway::PerEntry;
@@ -66,9 +67,11 @@ Tensor wrap(const TensorView& view) {
   return Tensor::wrap(view.data, shape, strides, static_cast<DType>(view.dtype), {}, Device::cuda());
 }
 
-PerEntry per_entry(const Numbers& numbers) {
+// PerEntry or CumulativeLengths.
+template <typename Lengths>
+Lengths lengths_of(const Numbers& numbers) {
   if (numbers.values == nullptr) return {};
-  return PerEntry(std::vector<std::int64_t>(numbers.values, numbers.values + numbers.count));
+  return Lengths(std::vector<std::int64_t>(numbers.values, numbers.values + numbers.count));
 }
 
 Tensor part_of(const CudaAttention& attention, int part) {
@@ -92,8 +95,8 @@ CUDA_ATTENTION_API CudaAttention* cuda_attention_create(const CudaAttentionCall*
     problem.d_output = wrap(call->d_output);
     problem.options.bias = wrap(call->bias);
     problem.options.causal = call->causal != 0 ? Causal::top_left : Causal::none;
-    problem.options.key_lengths = per_entry(call->key_lengths);
-    problem.options.cu_query_lengths = problem.options.cu_key_lengths = per_entry(call->cu_lengths);
+    problem.options.key_lengths = lengths_of<PerEntry>(call->key_lengths);
+    problem.options.cu_query_lengths = problem.options.cu_key_lengths = lengths_of<CumulativeLengths>(call->cu_lengths);
     problem.options.weights = call->weights != 0 ? headway::Weights::per_head : headway::Weights::none;
     problem.options.dropout = call->dropout;
     problem.options.seed = 1;

@@ -57,13 +57,13 @@ class CudaTraining {
       source_.set_requires_grad(true);
     } else if (config.model == kTransformer) {
       target_ = wrap(config.target, {config.batch, config.length, config.width});
-      transformer_.emplace(headway::TransformerOptions{.d_model = config.width,
-                                                       .nhead = config.heads,
+      transformer_.emplace(headway::TransformerOptions{.layer = {.d_model = config.width,
+                                                                 .nhead = config.heads,
+                                                                 .dim_feedforward = config.feed_forward,
+                                                                 .dropout = config.dropout,
+                                                                 .dtype = DType::bfloat16},
                                                        .num_encoder_layers = config.layers,
-                                                       .num_decoder_layers = config.layers,
-                                                       .dim_feedforward = config.feed_forward,
-                                                       .dropout = config.dropout,
-                                                       .dtype = DType::bfloat16});
+                                                       .num_decoder_layers = config.layers});
     } else {
       encoder_.emplace(headway::TransformerStackOptions{.layer = {.d_model = config.width,
                                                                   .nhead = config.heads,
@@ -132,10 +132,12 @@ class CudaTraining {
 
   Tensor forward() const {
     if (transformer_) {
-      return transformer_->forward({.source = source_, .target = target_, .target_causal = headway::Causal::top_left});
+      return transformer_->forward({.source = source_, .target = target_, .target_causal = headway::Causal::top_left})
+          .output;
     }
-    if (encoder_) return encoder_->forward({.source = source_});
-    return layer_->forward({.query = source_, .need_weights = config_.weights != 0}).output;
+    if (encoder_) return encoder_->forward({.source = source_}).output;
+    const headway::Weights weights = config_.weights != 0 ? headway::Weights::per_head : headway::Weights::none;
+    return layer_->forward({.query = source_, .weights = weights}).output;
   }
 
   void forward_backward() {

@@ -37,12 +37,12 @@ struct LayerSteps {
     source = input_tensor(inputs.source, shape, 1);
     if (config.layers > 0) target = input_tensor(inputs.target, shape, 2);
     if (config.layers > 0) {
-      transformer.emplace(headway::TransformerOptions{.d_model = config.width,
-                                                      .nhead = config.heads,
+      transformer.emplace(headway::TransformerOptions{.layer = {.d_model = config.width,
+                                                                .nhead = config.heads,
+                                                                .dim_feedforward = config.feed_forward,
+                                                                .dropout = config.dropout},
                                                       .num_encoder_layers = config.layers,
-                                                      .num_decoder_layers = config.layers,
-                                                      .dim_feedforward = config.feed_forward,
-                                                      .dropout = config.dropout});
+                                                      .num_decoder_layers = config.layers});
     } else {
       layer.emplace(headway::MultiHeadAttentionOptions{
           .embed_dim = config.width, .num_heads = config.heads, .dropout = config.dropout});
@@ -60,11 +60,13 @@ struct LayerSteps {
 
   Result forward() const {
     if (transformer) {
-      return {transformer->forward({.source = source, .target = target, .target_causal = headway::Causal::top_left}),
-              {}};
+      return {
+          transformer->forward({.source = source, .target = target, .target_causal = headway::Causal::top_left}).output,
+          {}};
     }
-    auto [output, weights] =
-        layer->forward({.query = source, .need_weights = config.weights != 0, .average_weights = config.weights == 1});
+    constexpr headway::Weights kWeights[] = {headway::Weights::none, headway::Weights::mean,
+                                             headway::Weights::per_head};
+    auto [output, weights] = layer->forward({.query = source, .weights = kWeights[config.weights]});
     return {output, weights};
   }
 

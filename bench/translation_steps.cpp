@@ -83,7 +83,7 @@ struct TranslationSteps {
     const Tensor target = Tensor::wrap(batch.target, targets, DType::int64);
     const Tensor labels = Tensor::wrap(batch.labels, targets, DType::int64);
     const auto loss_of = [&](const headway::BatchPosition&) -> headway::BatchLoss {
-      const Tensor logits = model.forward({.source = source, .source_lengths = lengths, .target = target});
+      const Tensor logits = model.forward({.source = source, .source_lengths = lengths, .target = target}).logits;
       headway::CrossEntropyOptions options;
       options.ignore_index = config.vocabulary - 1;
       options.label_smoothing = config.label_smoothing;

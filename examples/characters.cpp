@@ -27,8 +27,8 @@ constexpr std::int64_t kWidth = 64;
 class CharacterModel : public headway::Module {
  public:
   explicit CharacterModel(std::int64_t characters)
-      : embedding_({.count = characters, .features = kWidth}),
-        positions_({.max_length = kContext, .features = kWidth}),
+      : embedding_({.count = characters, .width = kWidth}),
+        positions_({.max_length = kContext, .width = kWidth}),
         layers_({.layer = {.d_model = kWidth,
                            .nhead = 4,
                            .dim_feedforward = 4 * kWidth,
@@ -47,7 +47,7 @@ class CharacterModel : public headway::Module {
   // Scores of the next character at every place: [batch, length, characters].
   Tensor forward(const Tensor& characters) const {
     const Tensor x = positions_.forward(embedding_.forward(characters));
-    return output_.forward(layers_.forward({.source = x, .causal = headway::Causal::top_left}));
+    return output_.forward(layers_.forward({.source = x, .causal = headway::Causal::top_left}).output);
   }
 
  private:

@@ -16,7 +16,8 @@ int main() {
     std::printf("  %-16s %s\n", name.c_str(), tensor.describe().c_str());
   }
 
-  const auto [output, weights] = layer.forward({.query = query, .key = memory, .value = memory, .need_weights = true});
+  const auto [output, weights] =
+      layer.forward({.query = query, .key = memory, .value = memory, .weights = headway::Weights::per_head});
   std::printf("\noutput  %s\nweights %s: what each head looks at\n", output.describe().c_str(),
               weights.describe().c_str());
   for (int head = 0; head < 2; ++head) {
@@ -26,15 +27,9 @@ int main() {
   }
 
   // The second sentence has four words, and its padding must not be looked at.
-  const Tensor words = Tensor::from<bool>({true, true, true, true, true, true,  //
-                                           true, true, true, true, false, false},
-                                          {2, 6});
   layer.eval();
-  const auto masked = layer.forward({.query = query,
-                                     .key = memory,
-                                     .key_padding_mask = headway::Mask::keep(words),
-                                     .need_weights = true,
-                                     .average_weights = true});
+  const auto masked =
+      layer.forward({.query = query, .key = memory, .key_lengths = {6, 4}, .weights = headway::Weights::mean});
   std::printf("\nwith padding, mean over heads, sentence 1, word 0:");
   for (int key = 0; key < 6; ++key) std::printf(" %.3f", masked.weights.at({1, 0, key}));
 

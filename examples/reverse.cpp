@@ -20,14 +20,11 @@ constexpr std::int64_t kWidth = 64;
 class Reverser : public headway::Module {
  public:
   Reverser()
-      : embedding_({.count = kTokens, .features = kWidth}),
-        positions_({.max_length = kLength + 1, .features = kWidth}),
-        transformer_({.d_model = kWidth,
-                      .nhead = 4,
+      : embedding_({.count = kTokens, .width = kWidth}),
+        positions_({.max_length = kLength + 1, .width = kWidth}),
+        transformer_({.layer = {.d_model = kWidth, .nhead = 4, .dim_feedforward = 128, .dropout = 0.0},
                       .num_encoder_layers = 1,
-                      .num_decoder_layers = 1,
-                      .dim_feedforward = 128,
-                      .dropout = 0.0}),
+                      .num_decoder_layers = 1}),
         output_({.in_features = kWidth, .out_features = kTokens}) {
     add_module("embedding", embedding_);
     add_module("positions", positions_);
@@ -37,21 +34,23 @@ class Reverser : public headway::Module {
 
   // Scores of the next token after each of `answer`: [batch, length, tokens].
   Tensor forward(const Tensor& question, const Tensor& answer) const {
-    return output_.forward(transformer_.forward(
-        {.source = embed(question), .target = embed(answer), .target_causal = headway::Causal::top_left}));
+    const auto decoded = transformer_.forward(
+        {.source = embed(question), .target = embed(answer), .target_causal = headway::Causal::top_left});
+    return output_.forward(decoded.output);
   }
 
   // Writes the answer token by token; what was computed for earlier tokens is kept in a cache.
   std::vector<std::vector<std::int64_t>> answer(const Tensor& question) const {
     const headway::NoGradGuard guard;
-    const Tensor memory = transformer_.encoder().forward({.source = embed(question)});
+    const Tensor memory = transformer_.encoder().forward({.source = embed(question)}).output;
     headway::DecoderCache cache;
     const std::int64_t batch = question.size(0);
     std::vector<std::vector<std::int64_t>> answers(static_cast<std::size_t>(batch));
     std::vector<std::int64_t> last(static_cast<std::size_t>(batch), kStart);
     for (std::int64_t position = 0; position < kLength; ++position) {
       const Tensor token = positions_.forward(embedding_.forward(Tensor::from(last, {batch, 1})), position);
-      const Tensor scores = output_.forward(transformer_.decoder().forward({.target = token, .memory = memory}, cache));
+      const auto decoded = transformer_.decoder().forward({.target = token, .memory = memory}, cache);
+      const Tensor scores = output_.forward(decoded.output);
       for (std::int64_t b = 0; b < batch; ++b) {
         std::int64_t best = 0;
         for (std::int64_t digit = 1; digit < kDigits; ++digit) {

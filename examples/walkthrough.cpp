@@ -35,7 +35,7 @@ void three_heads_of_size_one() {
   const Tensor eye = numbers({1, 0, 0, 0, 1, 0, 0, 0, 1}, {3, 3});
   layer.load_state_dict({{"in_proj_weight", headway::concat({eye, eye, eye})}, {"out_proj.weight", eye}});
   const Tensor x = numbers({1, 0, 1, 0, 2, 0, 1, 1, 0}, {3, 3});
-  const auto [output, weights] = layer.forward({.query = x, .need_weights = true});
+  const auto [output, weights] = layer.forward({.query = x, .weights = headway::Weights::per_head});
   std::printf("## three heads of size 1\n");
   print("x: three tokens, three features", x);
   print("weights of head 0", weights.select(0, 0));
@@ -103,7 +103,7 @@ void two_heads() {
   const Tensor output = linear(joined, out_weight);
   print("output of sentence 0", output.select(0, 0));
 
-  const auto result = layer.forward({.query = x, .key_padding_mask = words, .need_weights = true});
+  const auto result = layer.forward({.query = x, .key_padding_mask = words, .weights = headway::Weights::per_head});
   double difference = 0;
   const std::vector<double> by_hand = output.to_vector(), by_layer = result.output.to_vector();
   for (std::size_t i = 0; i < by_hand.size(); ++i) {

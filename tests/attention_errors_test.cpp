@@ -3,7 +3,10 @@
 
 #include <cmath>
 #include <functional>
+#include <initializer_list>
 #include <limits>
+#include <type_traits>
+#include <vector>
 
 #include "headway/attention.h"
 #include "headway/error.h"
@@ -128,6 +131,12 @@ TEST_F(Errors, Masks) {
     refuses([&](auto& p) { p.options.bias = mask.to(DType::float32); },
             {"bias", shape.to_string(), "broadcast", "[2, 4, 5, 7]"});
   }
+  // With three dimensions it is not said whether the first counts batch entries or heads, even where one of them fits.
+  for (const Shape& shape : {Shape{2, 5, 7}, Shape{4, 5, 7}, Shape{1, 5, 7}}) {
+    const Tensor mask = Tensor::zeros(shape, DType::boolean);
+    refuses([&](auto& p) { p.options.mask = Mask::keep(mask); }, {"mask", shape.to_string(), "four dimensions"});
+    refuses([&](auto& p) { p.options.bias = mask.to(DType::float32); }, {"bias", shape.to_string(), "unsqueeze(1)"});
+  }
   refuses([](auto& p) { p.options.mask = Mask::drop(Tensor::zeros({5, 7})); }, {"mask", "float32", "bool"});
   refuses([](auto& p) { p.options.bias = Tensor::zeros({5, 7}, DType::boolean); }, {"bias", "bool", "floating"});
   refuses([](auto& p) { p.options.bias = Tensor::zeros({5, 7}, DType::int64); }, {"bias", "int64", "floating"});
@@ -162,6 +171,18 @@ TEST_F(Errors, QueryOffset) {
   refuses([](auto& p) { p.options.query_offset = std::numeric_limits<int64_t>::max(); }, {"query_offset", "2^60"});
   refuses([](auto& p) { p.options.query_offset = std::numeric_limits<int64_t>::min(); }, {"query_offset", "2^60"});
 }
+
+// One number has a meaning for all entries, and none where each sequence has a beginning of its own.
+template <typename Value>
+concept BecomesCumulative = requires(headway::AttentionOptions options, Value value) {
+  options.cu_query_lengths = value;
+};
+static_assert(!BecomesCumulative<int> && !BecomesCumulative<int64_t> && !BecomesCumulative<double>);
+static_assert(!std::is_constructible_v<headway::CumulativeLengths, int64_t>);
+static_assert(!std::is_convertible_v<headway::PerEntry, headway::CumulativeLengths>);
+static_assert(BecomesCumulative<std::vector<int64_t>> && BecomesCumulative<Tensor>);
+static_assert(BecomesCumulative<std::initializer_list<int64_t>>);
+static_assert(std::is_convertible_v<int, headway::PerEntry>);
 
 TEST_F(Errors, PackedBatches) {
   refuses(

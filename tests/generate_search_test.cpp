@@ -48,7 +48,7 @@ std::vector<Source> some_sources() {
 std::vector<double> next_scores(const TranslationModel& model, const Source& source, const Source& tokens) {
   Source target = {small_options().decoder_start_token_id};
   target.insert(target.end(), tokens.begin(), tokens.end());
-  const Tensor logits = model.forward({.source = ids({source}), .target = ids({target})});
+  const Tensor logits = model.forward({.source = ids({source}), .target = ids({target})}).logits;
   std::vector<double> scores = headway::log_softmax(logits.select(1, logits.size(1) - 1)).to_vector();
   scores[static_cast<std::size_t>(small_options().pad_token_id)] = -std::numeric_limits<double>::infinity();
   return scores;

@@ -36,7 +36,7 @@ TranslationModel make() {
 
 Tensor logits_of(const TranslationModel& model) {
   model.eval();
-  return model.forward({.source = ids({{5, 6, 7, 0}}), .target = ids({{19, 3, 4}})});
+  return model.forward({.source = ids({{5, 6, 7, 0}}), .target = ids({{19, 3, 4}})}).logits;
 }
 
 // A saved model that can be spoiled.

@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <filesystem>
+#include <string>
 #include <vector>
 
 #include "headway/autograd.h"
@@ -46,10 +49,12 @@ TEST(TranslationModel, StartsWithUnitEmbeddingsAndAZeroRowForPad) {
 
 TEST(TranslationModel, PaddingChangesNothing) {
   const TranslationModel model = make();
-  const Tensor alone = model.forward({.source = ids({{5, 6, 0}}), .target = ids({{19, 7, 8}})});
-  const Tensor padded = model.forward({.source = ids({{5, 6, 0, 19, 19}, {9, 8, 7, 6, 0}}),
-                                       .source_lengths = Tensor::from<std::int64_t>({3, 5}, {2}),
-                                       .target = ids({{19, 7, 8}, {19, 1, 2}})});
+  const Tensor alone = model.forward({.source = ids({{5, 6, 0}}), .target = ids({{19, 7, 8}})}).logits;
+  const Tensor padded = model
+                            .forward({.source = ids({{5, 6, 0, 19, 19}, {9, 8, 7, 6, 0}}),
+                                      .source_lengths = {3, 5},
+                                      .target = ids({{19, 7, 8}, {19, 1, 2}})})
+                            .logits;
   EXPECT_EQ(padded.shape(), headway::Shape({2, 3, 20}));
   EXPECT_TRUE(near(padded.slice(0, 0, 1), alone, 1e-5));
 }
@@ -57,8 +62,8 @@ TEST(TranslationModel, PaddingChangesNothing) {
 TEST(TranslationModel, LaterTargetsAreNotSeen) {
   const TranslationModel model = make();
   const Tensor source = ids({{5, 6, 0}});
-  const Tensor a = model.forward({.source = source, .target = ids({{19, 7, 8}})});
-  const Tensor b = model.forward({.source = source, .target = ids({{19, 7, 3}})});
+  const Tensor a = model.forward({.source = source, .target = ids({{19, 7, 8}})}).logits;
+  const Tensor b = model.forward({.source = source, .target = ids({{19, 7, 3}})}).logits;
   EXPECT_TRUE(near(a.slice(1, 0, 2), b.slice(1, 0, 2), 1e-6));
   EXPECT_FALSE(near(a.slice(1, 2, 3), b.slice(1, 2, 3), 1e-4));
 }
@@ -67,9 +72,9 @@ TEST(TranslationModel, StepsGiveWhatTheWholeGives) {
   const TranslationModel model = make();
   const Tensor source = ids({{5, 6, 0, 19}, {9, 8, 7, 0}});
   const Tensor lengths = Tensor::from<std::int64_t>({3, 4}, {2}), target = ids({{19, 7, 8}, {19, 1, 2}});
-  const Tensor whole = model.forward({.source = source, .source_lengths = lengths, .target = target});
+  const Tensor whole = model.forward({.source = source, .source_lengths = lengths, .target = target}).logits;
   const headway::NoGradGuard guard;
-  const Tensor memory = model.encode(source, lengths);
+  const Tensor memory = model.encode(source, lengths).output;
   headway::DecoderCache cache;
   for (std::int64_t i = 0; i < 3; ++i) {
     const Tensor step = model.decode_step(target.select(1, i).contiguous(), memory, lengths, cache);
@@ -79,13 +84,10 @@ TEST(TranslationModel, StepsGiveWhatTheWholeGives) {
 
 TEST(TranslationModel, GivesWeightsOfEveryLayer) {
   const TranslationModel model = make();
-  std::vector<Tensor> encoder, decoder, cross;
-  model.forward({.source = ids({{5, 6, 0, 19}}),
-                 .source_lengths = Tensor::from<std::int64_t>({3}, {1}),
-                 .target = ids({{19, 7}}),
-                 .encoder_weights = &encoder,
-                 .decoder_weights = &decoder,
-                 .cross_weights = &cross});
+  const auto [logits, encoder, decoder, cross] = model.forward({.source = ids({{5, 6, 0, 19}}),
+                                                                .source_lengths = 3,
+                                                                .target = ids({{19, 7}}),
+                                                                .weights = headway::Weights::per_head});
   ASSERT_EQ(encoder.size(), 2U);
   ASSERT_EQ(decoder.size(), 3U);
   ASSERT_EQ(cross.size(), 3U);
@@ -97,6 +99,10 @@ TEST(TranslationModel, GivesWeightsOfEveryLayer) {
   EXPECT_NEAR(sum, 1.0, 1e-6);
   EXPECT_EQ(cross[2].at({0, 3, 1, 3}), 0.0);
   EXPECT_EQ(decoder[0].at({0, 0, 0, 1}), 0.0);
+  const auto means = model.encode(ids({{5, 6, 0, 19}}), 3, headway::Weights::mean);
+  ASSERT_EQ(means.weights.size(), 2U);
+  EXPECT_EQ(means.weights[0].shape(), headway::Shape({1, 4, 4}));
+  EXPECT_TRUE(model.encode(ids({{5, 6, 0, 19}})).weights.empty());
 }
 
 TEST(TranslationModel, TrainingLearnsAndLeavesPadAtZero) {
@@ -109,7 +115,7 @@ TEST(TranslationModel, TrainingLearnsAndLeavesPadAtZero) {
   const Tensor target = ids({{19, 7, 6, 5}, {19, 9, 8, 19}}), wanted = ids({{7, 6, 5, 0}, {9, 8, 0, 19}});
   double loss = 0.0;
   for (int step = 0; step < 150; ++step) {
-    const Tensor logits = model.forward({.source = source, .source_lengths = lengths, .target = target});
+    const Tensor logits = model.forward({.source = source, .source_lengths = lengths, .target = target}).logits;
     const Tensor value = headway::cross_entropy(logits, wanted, {.ignore_index = 19, .label_smoothing = 0.0});
     loss = value.item();
     model.zero_grad();
@@ -120,12 +126,35 @@ TEST(TranslationModel, TrainingLearnsAndLeavesPadAtZero) {
   for (const double value : model.state_dict().at("shared.weight").select(0, 19).to_vector()) EXPECT_EQ(value, 0.0);
 }
 
+// What the output's matrix gives back: all rows but that of <pad>, whatever a row holds when the model is made.
+TEST(TranslationModel, OnlyALoadedRowOfPadIsTrained) {
+  const auto pad_gradient = [](const TranslationModel& model) {
+    headway::sum(model.forward({.source = ids({{5, 6, 0}}), .target = ids({{19, 7}})}).logits).backward();
+    return model.named_parameters().front().tensor.grad();
+  };
+  const TranslationModel model = make();
+  const Tensor gradient = pad_gradient(model);
+  EXPECT_EQ(gradient.select(0, 19).to_vector(), std::vector<double>(16, 0.0));
+  EXPECT_NE(gradient.select(0, 11).to_vector(), std::vector<double>(16, 0.0));
+
+  const std::filesystem::path directory =
+      std::filesystem::temp_directory_path() / ("headway_pad_row_" + std::to_string(::getpid()));
+  model.save(directory);
+  EXPECT_EQ(pad_gradient(TranslationModel::load(directory)).select(0, 19).to_vector(), std::vector<double>(16, 0.0));
+  model.state_dict().at("shared.weight").detach().select(0, 19).fill(0.5);
+  model.save(directory);
+  const TranslationModel loaded = TranslationModel::load(directory);
+  EXPECT_NE(pad_gradient(loaded).select(0, 19).to_vector(), std::vector<double>(16, 0.0));
+  std::filesystem::remove_all(directory);
+}
+
 TEST(TranslationModel, ThreadsChangeNoBit) {
   const TranslationModel model = make();
   const auto run = [&](int threads) {
     headway::set_num_threads(threads);
     model.zero_grad();
-    const Tensor logits = model.forward({.source = ids({{5, 6, 0}, {1, 2, 0}}), .target = ids({{19, 7}, {19, 1}})});
+    const Tensor logits =
+        model.forward({.source = ids({{5, 6, 0}, {1, 2, 0}}), .target = ids({{19, 7}, {19, 1}})}).logits;
     headway::sum(headway::mul(logits, logits)).backward();
     return std::vector<Tensor>{logits, model.parameters().front().grad()};
   };
@@ -160,6 +189,10 @@ TEST(TranslationModel, NamesWhatIsWrong) {
               model.encode(ids({{1, 0}}), Tensor::from<std::int64_t>({3}, {1}));
             }),
             "TranslationModel::encode: source_lengths has 3 at 0, expected 0 to 2");
+  EXPECT_EQ(message_of([&] {
+              model.encode(ids({{1, 0}}), {1, 2});
+            }),
+            "TranslationModel::encode: source_lengths is int64[2], expected one integer or int64[1]");
   EXPECT_EQ(message_of([&] {
               model.encode(Tensor::zeros({1, 33}, headway::DType::int64));
             }),

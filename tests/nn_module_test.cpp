@@ -99,7 +99,7 @@ TEST(Module, MovesToADeviceAndBack) {
 
 TEST(Layers, PositionsAndExtraKeysFollowTheData) {
   if (headway::cuda_device_count() == 0) GTEST_SKIP() << headway::describe_cuda();
-  const headway::SinusoidalPositions positions({.max_length = 8, .features = 4});
+  const headway::SinusoidalPositions positions({.max_length = 8, .width = 4});
   const headway::MultiHeadAttention layer({.embed_dim = 4, .num_heads = 2, .add_bias_kv = true, .add_zero_attn = true});
   const Tensor x = Tensor::randn({2, 5, 4}, 3);
   Tensor padding = Tensor::full({2, 5}, 1.0, DType::boolean);
@@ -119,26 +119,54 @@ TEST(Layers, PositionsAndExtraKeysFollowTheData) {
   for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(moved[i], expected[i], 1e-5);
 }
 
+// Padding in every form beside a mask and a bias, on the device and on the host.
+TEST(Layers, PaddingAndMasksFollowTheData) {
+  if (headway::cuda_device_count() == 0) GTEST_SKIP() << headway::describe_cuda();
+  const headway::TransformerEncoder encoder(
+      {.layer = {.d_model = 4, .nhead = 2, .dim_feedforward = 8, .dropout = 0.0}, .num_layers = 2});
+  const headway::MultiHeadAttention layer({.embed_dim = 4, .num_heads = 2});
+  const Tensor x = Tensor::randn({2, 3, 4}, 3), bias = Tensor::randn({3, 3}, 4);
+  const Tensor holes = Tensor::from<bool>({true, false, true, false, true, true}, {2, 3});
+  const Tensor mask = Tensor::from<bool>({true, true, false, true, true, true, false, true, true}, {3, 3});
+  const Tensor lengths = Tensor::from<std::int64_t>({3, 2}, {2});
+  const auto outputs = [&](Device device) {
+    encoder.to(device);
+    layer.to(device);
+    const Tensor here = x.to(device);
+    const auto kept = headway::Mask::keep(holes.to(device)), allowed = headway::Mask::keep(mask.to(device));
+    return std::vector<Tensor>{
+        encoder.forward({.source = here, .source_lengths = lengths.to(device)}).output,
+        encoder.forward({.source = here, .mask = allowed, .padding_mask = kept}).output,
+        layer.forward({.query = here, .key_padding_mask = kept, .mask = allowed, .bias = bias.to(device)}).output};
+  };
+  const std::vector<Tensor> expected = outputs(Device::cpu()), moved = outputs(Device::cuda());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(moved[i].device(), Device::cuda());
+    const std::vector<double> a = moved[i].to_vector(), e = expected[i].to_vector();
+    for (std::size_t j = 0; j < a.size(); ++j) EXPECT_NEAR(a[j], e[j], 1e-5) << i;
+  }
+}
+
 TEST(Module, TrainingModeFreezingAndForgettingReachEverything) {
   const headway::Transformer model(
-      {.d_model = 8, .nhead = 2, .num_encoder_layers = 1, .num_decoder_layers = 1, .dim_feedforward = 8});
+      {.layer = {.d_model = 8, .nhead = 2, .dim_feedforward = 8}, .num_encoder_layers = 1, .num_decoder_layers = 1});
   EXPECT_TRUE(model.is_training());
   model.eval();
   EXPECT_FALSE(model.encoder().is_training());
   model.train();
   EXPECT_TRUE(model.decoder().is_training());
   const Tensor x = Tensor::randn({1, 2, 8}, 1);
-  sum(model.forward({.source = x, .target = x})).backward();
+  sum(model.forward({.source = x, .target = x}).output).backward();
   for (const Tensor& parameter : model.parameters()) EXPECT_TRUE(parameter.grad().defined());
   model.zero_grad();
   for (const Tensor& parameter : model.parameters()) EXPECT_FALSE(parameter.grad().defined());
   model.encoder().freeze();
-  sum(model.forward({.source = x, .target = x})).backward();
+  sum(model.forward({.source = x, .target = x}).output).backward();
   for (const auto& [name, tensor] : model.named_parameters()) {
     EXPECT_EQ(tensor.grad().defined(), name.rfind("decoder.", 0) == 0) << name;
   }
   model.freeze();
-  EXPECT_FALSE(model.forward({.source = x, .target = x}).requires_grad());
+  EXPECT_FALSE(model.forward({.source = x, .target = x}).output.requires_grad());
 }
 
 TEST(Module, LoadingIsAllOrNothing) {
@@ -203,7 +231,7 @@ TEST(InitialValues, FollowTheSeedAndTorchsDistributions) {
   EXPECT_EQ(first.weight().get().to_vector(), again.weight().get().to_vector());
   EXPECT_NE(first.weight().get().to_vector(), second.weight().get().to_vector());
   EXPECT_NEAR(deviation(first.weight().get()), 0.1 / std::sqrt(3.0), 0.001);  // uniform in +-1/sqrt(100)
-  const headway::Embedding table({.count = 200, .features = 100, .padding_index = -1});
+  const headway::Embedding table({.count = 200, .width = 100, .padding_index = -1});
   EXPECT_NEAR(deviation(table.weight().get()), std::sqrt(199.0 / 200), 0.02);
   EXPECT_EQ(deviation(table.weight().get().detach().select(0, 199)), 0.0);
 }
@@ -231,7 +259,7 @@ TEST(Layers, DropoutIsIdleOutsideOfTraining) {
 }
 
 TEST(Layers, PositionsStartAtTheOffset) {
-  const headway::SinusoidalPositions sines({.max_length = 10, .features = 4});
+  const headway::SinusoidalPositions sines({.max_length = 10, .width = 4});
   const Tensor zeros = Tensor::zeros({1, 3, 4});
   const Tensor from_two = sines.forward(zeros, 2);
   EXPECT_NEAR(from_two.at({0, 0, 0}), std::sin(2.0), 1e-6);
@@ -239,7 +267,7 @@ TEST(Layers, PositionsStartAtTheOffset) {
   EXPECT_NEAR(from_two.at({0, 1, 2}), std::sin(0.03), 1e-6);
   EXPECT_PRED2(contains, message_of([&] { sines.forward(zeros, 8); }), "positions 8 to 11");
   EXPECT_TRUE(sines.state_dict().empty());
-  const headway::LearnedPositions learned({.max_length = 10, .features = 4});
+  const headway::LearnedPositions learned({.max_length = 10, .width = 4});
   sum(learned.forward(zeros, 7)).backward();
   const Tensor gradient = learned.parameters()[0].grad();
   EXPECT_EQ(gradient.at({6, 0}), 0.0);
@@ -248,10 +276,10 @@ TEST(Layers, PositionsStartAtTheOffset) {
 
 TEST(Layers, FeedForwardPlainAndGated) {
   const Tensor x = Tensor::randn({2, 3, 4}, 1, DType::float64);
-  const headway::FeedForward plain({.features = 4, .dtype = DType::float64});
+  const headway::FeedForward plain({.width = 4, .dtype = DType::float64});
   EXPECT_EQ(plain.state_dict().at("linear1.weight").shape().to_string(), "[16, 4]");
   EXPECT_EQ(plain.forward(x).shape().to_string(), "[2, 3, 4]");
-  const headway::FeedForward gated({.features = 4,
+  const headway::FeedForward gated({.width = 4,
                                     .hidden = 6,
                                     .activation = headway::Activation::silu,
                                     .gated = true,
@@ -267,28 +295,36 @@ TEST(Layers, FeedForwardPlainAndGated) {
 TEST(Transformer, DecodingTokenByTokenGivesTheSame) {
   for (const bool norm_first : {false, true}) {
     const headway::NoGradGuard guard;
-    const headway::Transformer model({.d_model = 8,
-                                      .nhead = 2,
-                                      .num_encoder_layers = 2,
-                                      .num_decoder_layers = 2,
-                                      .dim_feedforward = 16,
-                                      .norm_first = norm_first,
-                                      .dtype = DType::float64});
+    const headway::Transformer model(
+        {.layer = {.d_model = 8, .nhead = 2, .dim_feedforward = 16, .norm_first = norm_first, .dtype = DType::float64},
+         .num_encoder_layers = 2,
+         .num_decoder_layers = 2});
     model.eval();
     const Tensor source = Tensor::randn({3, 5, 8}, 1, DType::float64),
                  target = Tensor::randn({3, 6, 8}, 2, DType::float64);
     const auto padding = headway::Mask::keep(Tensor::from<bool>(
         {true, true, true, true, true, true, true, false, false, false, true, true, true, true, false}, {3, 5}));
-    const Tensor whole = model.forward({.source = source,
-                                        .target = target,
-                                        .source_padding_mask = padding,
-                                        .memory_padding_mask = padding,
-                                        .target_causal = headway::Causal::top_left});
-    const Tensor memory = model.encoder().forward({.source = source, .padding_mask = padding});
+    const Tensor whole = model
+                             .forward({.source = source,
+                                       .target = target,
+                                       .source_padding_mask = padding,
+                                       .memory_padding_mask = padding,
+                                       .target_causal = headway::Causal::top_left})
+                             .output;
+    const Tensor by_lengths = model
+                                  .forward({.source = source,
+                                            .target = target,
+                                            .source_lengths = {5, 2, 4},
+                                            .target_causal = headway::Causal::top_left})
+                                  .output;
+    EXPECT_EQ(by_lengths.to_vector(), whole.to_vector());
+    const Tensor memory = model.encoder().forward({.source = source, .padding_mask = padding}).output;
     headway::DecoderCache cache;
     for (int t = 0; t < 6; ++t) {
-      const Tensor step = model.decoder().forward(
-          {.target = target.slice(1, t, t + 1), .memory = memory, .memory_padding_mask = padding}, cache);
+      const Tensor step =
+          model.decoder()
+              .forward({.target = target.slice(1, t, t + 1), .memory = memory, .memory_lengths = {5, 2, 4}}, cache)
+              .output;
       const std::vector<double> a = step.to_vector(), e = whole.slice(1, t, t + 1).to_vector();
       for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], e[i], 1e-12) << "token " << t;
     }
@@ -299,20 +335,52 @@ TEST(Transformer, DecodingTokenByTokenGivesTheSame) {
 TEST(Transformer, WeightsOfEveryLayer) {
   const headway::TransformerEncoder encoder(
       {.layer = {.d_model = 8, .nhead = 2, .dim_feedforward = 16, .dropout = 0.0}, .num_layers = 3});
-  std::vector<Tensor> weights;
-  encoder.forward({.source = Tensor::randn({2, 4, 8}, 1), .weights = &weights});
+  const Tensor source = Tensor::randn({2, 4, 8}, 1);
+  const auto [output, weights] = encoder.forward({.source = source, .weights = headway::Weights::per_head});
+  EXPECT_EQ(output.shape().to_string(), "[2, 4, 8]");
   ASSERT_EQ(weights.size(), 3u);
   EXPECT_EQ(weights[2].shape().to_string(), "[2, 2, 4, 4]");
+  EXPECT_TRUE(encoder.forward({.source = source}).weights.empty());
   const headway::TransformerDecoder decoder(
       {.layer = {.d_model = 8, .nhead = 2, .dim_feedforward = 16, .dropout = 0.0}, .num_layers = 2});
-  std::vector<Tensor> self_weights, memory_weights;
-  decoder.forward({.target = Tensor::randn({2, 3, 8}, 1),
-                   .memory = Tensor::randn({2, 4, 8}, 2),
-                   .self_weights = &self_weights,
-                   .memory_weights = &memory_weights});
-  ASSERT_EQ(self_weights.size(), 2u);
-  EXPECT_EQ(self_weights[1].shape().to_string(), "[2, 2, 3, 3]");
-  EXPECT_EQ(memory_weights[1].shape().to_string(), "[2, 2, 3, 4]");
+  const auto decoded = decoder.forward({.target = Tensor::randn({2, 3, 8}, 1),
+                                        .memory = Tensor::randn({2, 4, 8}, 2),
+                                        .weights = headway::Weights::per_head});
+  ASSERT_EQ(decoded.self_weights.size(), 2u);
+  ASSERT_EQ(decoded.memory_weights.size(), 2u);
+  EXPECT_EQ(decoded.self_weights[1].shape().to_string(), "[2, 2, 3, 3]");
+  EXPECT_EQ(decoded.memory_weights[1].shape().to_string(), "[2, 2, 3, 4]");
+}
+
+// What a model's options say reaches its layers, and so do the weights of both sides.
+TEST(Transformer, OptionsOfItsLayersAndAllWeights) {
+  const headway::TransformerLayerOptions layer = {
+      .d_model = 8, .nhead = 2, .dim_feedforward = 16, .dropout = 0.0, .attention_dropout = 0.5};
+  const headway::Transformer model({.layer = layer, .num_encoder_layers = 1, .num_decoder_layers = 2});
+  const Tensor x = Tensor::randn({2, 3, 8}, 1);
+  const auto first = model.forward({.source = x, .target = x, .weights = headway::Weights::mean});
+  EXPECT_NE(model.forward({.source = x, .target = x}).output.to_vector(), first.output.to_vector());
+  ASSERT_EQ(first.encoder_weights.size(), 1u);
+  ASSERT_EQ(first.decoder_weights.size(), 2u);
+  ASSERT_EQ(first.cross_weights.size(), 2u);
+  EXPECT_EQ(first.cross_weights[1].shape().to_string(), "[2, 3, 3]");
+}
+
+// One layer by itself gives its weights beside its output.
+TEST(Transformer, WeightsOfOneLayer) {
+  const headway::TransformerLayerOptions options = {.d_model = 8, .nhead = 2, .dim_feedforward = 16, .dropout = 0.0};
+  const Tensor x = Tensor::randn({2, 3, 8}, 1), memory = Tensor::randn({2, 4, 8}, 2);
+  const headway::TransformerEncoderLayer encoder(options);
+  const auto [output, weights] =
+      encoder.forward({.source = x, .source_lengths = {3, 1}, .weights = headway::Weights::per_head});
+  EXPECT_EQ(output.shape().to_string(), "[2, 3, 8]");
+  EXPECT_EQ(weights.at({1, 0, 2, 0}), 1.0);
+  const headway::TransformerDecoderLayer decoder(options);
+  const auto decoded =
+      decoder.forward({.target = x, .memory = memory, .memory_lengths = 2, .weights = headway::Weights::mean});
+  EXPECT_EQ(decoded.self_weights.shape().to_string(), "[2, 3, 3]");
+  EXPECT_EQ(decoded.memory_weights.shape().to_string(), "[2, 3, 4]");
+  EXPECT_EQ(decoded.memory_weights.at({1, 0, 2}), 0.0);
 }
 
 }  // namespace

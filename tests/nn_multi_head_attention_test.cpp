@@ -20,6 +20,7 @@ using headway::MultiHeadAttentionOptions;
 using headway::Shape;
 using headway::StateDict;
 using headway::Tensor;
+using headway::Weights;
 using headway_test::check_gradients;
 using headway_test::contains;
 using headway_test::message_of;
@@ -43,7 +44,7 @@ TEST(MultiHeadAttentionByHand, ThreeTokensThreeHeadsOfSizeOne) {
   layer.load_state_dict({{"in_proj_weight", headway::concat({eye, eye, eye}, 0)}, {"out_proj.weight", eye}});
   const double x[3][3] = {{1, 0, 1}, {0, 2, 0}, {1, 1, 0}};
   const auto [output, weights] =
-      layer.forward({.query = matrix({1, 0, 1, 0, 2, 0, 1, 1, 0}, {3, 3}), .need_weights = true});
+      layer.forward({.query = matrix({1, 0, 1, 0, 2, 0, 1, 1, 0}, {3, 3}), .weights = Weights::per_head});
   ASSERT_EQ(output.shape().to_string(), "[3, 3]");
   ASSERT_EQ(weights.shape().to_string(), "[3, 3, 3]");
   for (int h = 0; h < 3; ++h) {
@@ -72,7 +73,7 @@ TEST(MultiHeadAttentionByHand, TwoHeadsStepByStep) {
                          {"out_proj.bias", out_bias}});
   for (const bool causal : {false, true}) {
     const auto [output, weights] =
-        layer.forward({.query = x, .causal = causal ? Causal::top_left : Causal::none, .need_weights = true});
+        layer.forward({.query = x, .causal = causal ? Causal::top_left : Causal::none, .weights = Weights::per_head});
     ASSERT_EQ(weights.shape().to_string(), "[2, 2, 3, 3]");
     for (int b = 0; b < 2; ++b) {
       double qkv[3][12], joined[3][4] = {};
@@ -111,11 +112,10 @@ TEST(MultiHeadAttentionByHand, TwoHeadsStepByStep) {
 TEST(MultiHeadAttention, ShapesOfTheReadme) {
   const MultiHeadAttention layer({.embed_dim = 512, .num_heads = 8, .dropout = 0.1});
   const Tensor q = Tensor::randn({2, 4, 512}, 1), k = Tensor::randn({2, 6, 512}, 2), v = Tensor::randn({2, 6, 512}, 3);
-  const auto [output, weights] = layer.forward({.query = q, .key = k, .value = v, .need_weights = true});
+  const auto [output, weights] = layer.forward({.query = q, .key = k, .value = v, .weights = Weights::per_head});
   EXPECT_EQ(output.shape().to_string(), "[2, 4, 512]");
   EXPECT_EQ(weights.shape().to_string(), "[2, 8, 4, 6]");
-  const auto averaged =
-      layer.forward({.query = q, .key = k, .value = v, .need_weights = true, .average_weights = true});
+  const auto averaged = layer.forward({.query = q, .key = k, .value = v, .weights = Weights::mean});
   EXPECT_EQ(averaged.weights.shape().to_string(), "[2, 4, 6]");
   EXPECT_FALSE(layer.forward({.query = q}).weights.defined());
 }
@@ -215,7 +215,7 @@ TEST(MultiHeadAttention, GradientsOfEveryVariant) {
                                                     .value = in[2],
                                                     .causal = Causal::bottom_right,
                                                     .key_padding_mask = padding,
-                                                    .need_weights = true});
+                                                    .weights = Weights::per_head});
       return headway::concat({output.reshape({-1}), weights.reshape({-1})}, 0);
     };
     check_gradients(function, inputs);
@@ -230,7 +230,7 @@ class Masks : public testing::Test {
 
   Tensor weights(headway::MultiHeadAttentionInput input) const {
     input.query = x_;
-    input.need_weights = true;
+    input.weights = Weights::per_head;
     return layer_.forward(input).weights;
   }
 };
@@ -275,13 +275,13 @@ TEST_F(Masks, PaddingJoinsCausalityAndOtherMasks) {
 TEST_F(Masks, HeadsMayDiffer) {
   std::vector<bool> drop(2 * 3 * 3, false);
   drop[9 + 1] = true;  // head 1, query 0, key 1
-  const Tensor by_head = weights({.mask = Mask::drop(booleans(drop, {2, 3, 3}))});
+  const Tensor by_head = weights({.mask = Mask::drop(booleans(drop, {1, 2, 3, 3}))});
   EXPECT_GT(by_head.at({0, 0, 0, 1}), 0.0);
   EXPECT_EQ(by_head.at({0, 1, 0, 1}), 0.0);
   EXPECT_EQ(by_head.at({1, 1, 0, 1}), 0.0);
-  std::vector<bool> all(4 * 3 * 3, false);  // torch's [batch * heads, ...]
-  all[18 + 9 + 1] = true;                   // batch 1, head 1
-  const Tensor by_entry = weights({.mask = Mask::drop(booleans(all, {4, 3, 3}))});
+  std::vector<bool> all(4 * 3 * 3, false);
+  all[18 + 9 + 1] = true;  // batch 1, head 1
+  const Tensor by_entry = weights({.mask = Mask::drop(booleans(all, {2, 2, 3, 3}))});
   EXPECT_GT(by_entry.at({0, 1, 0, 1}), 0.0);
   EXPECT_EQ(by_entry.at({1, 1, 0, 1}), 0.0);
 }
@@ -306,12 +306,54 @@ TEST_F(Masks, ExtraKeysAreSeenByEverybody) {
                                                 .causal = Causal::top_left,
                                                 .key_padding_mask = padding,
                                                 .bias = random({3, 3}, 2),
-                                                .need_weights = true});
+                                                .weights = Weights::per_head});
   ASSERT_EQ(weights.shape().to_string(), "[2, 2, 3, 5]");
+  const auto by_lengths = layer.forward({.query = x_,
+                                         .causal = Causal::top_left,
+                                         .key_lengths = {1, 0},
+                                         .bias = random({3, 3}, 2),
+                                         .weights = Weights::mean});
+  expect_near(by_lengths.output, output, 0);
+  EXPECT_NEAR(by_lengths.weights.at({0, 2, 4}), (weights.at({0, 0, 2, 4}) + weights.at({0, 1, 2, 4})) / 2, 1e-14);
   EXPECT_GT(weights.at({0, 0, 0, 3}), 0.0);
   EXPECT_GT(weights.at({0, 0, 0, 4}), 0.0);
   EXPECT_EQ(weights.at({0, 0, 2, 1}), 0.0);
   EXPECT_NEAR(weights.at({1, 1, 2, 3}) + weights.at({1, 1, 2, 4}), 1.0, 1e-14);
+}
+
+// Extra keys beside every way to mask: the softmax over all keys that are left, computed from the scores.
+TEST_F(Masks, ExtraKeysBesideEveryMask) {
+  const MultiHeadAttention layer(
+      {.embed_dim = 4, .num_heads = 2, .add_bias_kv = true, .add_zero_attn = true, .dtype = DType::float64});
+  const auto weights_of = [&](headway::MultiHeadAttentionInput input) {
+    input.query = x_;
+    input.weights = Weights::per_head;
+    return layer.forward(input).weights;
+  };
+  const Tensor free = weights_of({});  // [2, 2, 3, 5]
+  const Mask mask = Mask::keep(booleans({true, false, true, true, true, false, true, true, true}, {3, 3}));
+  const Mask holes = Mask::keep(booleans({true, false, true, false, true, true}, {2, 3}));
+  const auto seen = [&](int b, int q, int k, bool causal, bool by_mask, bool padded) {
+    return k >= 3 || ((!causal || k <= q) && (!by_mask || mask.tensor().at({q, k}) != 0) &&
+                      (!padded || holes.tensor().at({b, k}) != 0));
+  };
+  for (int way = 0; way < 8; ++way) {
+    const bool causal = (way & 1) != 0, by_mask = (way & 2) != 0, padded = (way & 4) != 0;
+    SCOPED_TRACE(way);
+    const Tensor masked = weights_of({.causal = causal ? Causal::top_left : Causal::none,
+                                      .key_padding_mask = padded ? holes : Mask(),
+                                      .mask = by_mask ? mask : Mask()});
+    for (int b = 0; b < 2; ++b) {
+      for (int q = 0; q < 3; ++q) {
+        double total = 0;
+        for (int k = 0; k < 5; ++k) total += seen(b, q, k, causal, by_mask, padded) ? free.at({b, 1, q, k}) : 0;
+        for (int k = 0; k < 5; ++k) {
+          const double expected = seen(b, q, k, causal, by_mask, padded) ? free.at({b, 1, q, k}) / total : 0;
+          EXPECT_NEAR(masked.at({b, 1, q, k}), expected, 1e-14) << b << q << k;
+        }
+      }
+    }
+  }
 }
 
 TEST_F(Masks, ShapesThatDoNotFitAreRefused) {
@@ -319,11 +361,82 @@ TEST_F(Masks, ShapesThatDoNotFitAreRefused) {
     return message_of([&] { weights(input); });
   };
   EXPECT_PRED2(contains, message({.mask = Mask::keep(booleans(std::vector<bool>(12), {3, 4}))}), "mask is bool[3, 4]");
-  EXPECT_PRED2(contains, message({.mask = Mask::keep(booleans(std::vector<bool>(27), {3, 3, 3}))}), "first size");
+  EXPECT_PRED2(contains, message({.mask = Mask::keep(booleans(std::vector<bool>(27), {3, 1, 3, 3}))}), "a batch of 2");
+  // Two entries and two heads: neither is guessed.
+  EXPECT_EQ(message({.mask = Mask::keep(booleans(std::vector<bool>(18), {2, 3, 3}))}),
+            "MultiHeadAttention: mask is bool[2, 3, 3], expected [3, 3] or four dimensions [batch, heads, "
+            "query_length, key_length]: unsqueeze(1) makes them of one matrix for each batch entry, unsqueeze(0) of "
+            "one for each head");
+  EXPECT_PRED2(contains, message({.bias = random({4, 3, 3}, 1)}), "bias is float64[4, 3, 3], expected [3, 3] or four");
   EXPECT_PRED2(contains, message({.mask = Mask::keep(random({3, 3}, 1))}), "expected booleans");
   EXPECT_PRED2(contains, message({.key_padding_mask = Mask::keep(booleans(std::vector<bool>(3), {3}))}),
                "key_padding_mask is bool[3], expected [2, 3]");
   EXPECT_PRED2(contains, message({.bias = random({2, 2}, 1)}), "bias is float64[2, 2]");
+  const Mask padding = Mask::keep(booleans(std::vector<bool>(6), {2, 3}));
+  EXPECT_PRED2(contains, message({.key_lengths = 2, .key_padding_mask = padding}), "both given");
+  EXPECT_PRED2(contains, message({.key_lengths = {1, 4}}), "key_lengths[1] is 4, expected 0 to 3");
+}
+
+TEST_F(Masks, LengthsAreAPaddingMaskInShort) {
+  const Mask padding = Mask::keep(booleans({true, true, false, true, false, false}, {2, 3}));
+  for (const Causal causal : {Causal::none, Causal::top_left, Causal::bottom_right}) {
+    const Tensor expected = weights({.causal = causal, .key_padding_mask = padding});
+    expect_near(weights({.causal = causal, .key_lengths = {2, 1}}), expected, 0);
+    expect_near(weights({.causal = causal, .key_lengths = Tensor::from<std::int32_t>({2, 1}, {2})}), expected, 0);
+  }
+  expect_near(weights({.key_lengths = 2}), weights({.key_lengths = {2, 2}}), 0);
+  const Tensor alone = random({3, 4}, 4);  // without a batch
+  expect_near(
+      layer_.forward({.query = alone, .key_lengths = 2}).output,
+      layer_.forward({.query = alone, .key_padding_mask = Mask::keep(booleans({true, true, false}, {3}))}).output, 0);
+}
+
+// Padding in the middle beside a mask: the same as one mask of four dimensions that says both, whatever else is given.
+TEST_F(Masks, PaddingInTheMiddleJoinsAMask) {
+  const std::vector<bool> kept_keys = {true, false, true, false, true, true};               // [2, 3]
+  const std::vector<bool> mask = {true, false, true, true, true, false, true, true, true};  // [3, 3]
+  std::vector<bool> both;
+  for (int b = 0; b < 2; ++b) {
+    for (int q = 0; q < 3; ++q) {
+      for (int k = 0; k < 3; ++k) both.push_back(mask[3 * q + k] && kept_keys[3 * b + k]);
+    }
+  }
+  const Mask joined = Mask::keep(booleans(both, {2, 1, 3, 3}));
+  std::vector<bool> dropped = kept_keys;
+  dropped.flip();
+  for (const Mask& padding : {Mask::keep(booleans(kept_keys, {2, 3})), Mask::drop(booleans(dropped, {2, 3}))}) {
+    for (const Tensor& bias : {Tensor(), random({3, 3}, 9), random({1, 2, 3, 3}, 10)}) {
+      const Mask apart = Mask::keep(booleans(mask, {3, 3}));
+      expect_near(weights({.key_padding_mask = padding, .mask = apart, .bias = bias}),
+                  weights({.mask = joined, .bias = bias}));
+      expect_near(weights({.causal = Causal::top_left, .key_padding_mask = padding, .mask = apart, .bias = bias}),
+                  weights({.causal = Causal::top_left, .mask = joined, .bias = bias}));
+    }
+  }
+}
+
+TEST_F(Masks, NaNInPaddedKeysReachesNothing) {
+  const Mask padding = Mask::keep(booleans({true, false, true, false, true, true}, {2, 3}));
+  const Mask mask = Mask::drop(booleans({false, false, true, false, false, false, false, false, false}, {3, 3}));
+  const Tensor query = random({2, 3, 4}, 2), clean = random({2, 3, 4}, 3), dirty = clean.clone();
+  dirty.select(0, 0).select(0, 1).fill(std::nan(""));
+  dirty.select(0, 1).select(0, 0).fill(std::nan(""));
+  for (const Mask& other : {Mask(), mask}) {
+    const auto run = [&](const Tensor& key) {
+      return layer_.forward({.query = query, .key = key, .key_padding_mask = padding, .mask = other}).output;
+    };
+    expect_near(run(dirty), run(clean), 0);
+  }
+}
+
+// The gradient of a bias that padding joined: as where one mask says both.
+TEST_F(Masks, PaddingLeavesABiasItsGradient) {
+  const Mask padding = Mask::keep(booleans({true, false, true, false, true, true}, {2, 3}));
+  const Mask mask = Mask::drop(booleans({false, false, true, false, false, false, false, false, false}, {3, 3}));
+  const auto function = [&](const std::vector<Tensor>& in) {
+    return layer_.forward({.query = x_, .key_padding_mask = padding, .mask = mask, .bias = in[0]}).output;
+  };
+  check_gradients(function, {random({3, 3}, 5)});
 }
 
 TEST(MultiHeadAttention, DecodingTokenByTokenGivesTheSame) {

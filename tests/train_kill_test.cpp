@@ -41,7 +41,7 @@ class Transformer : public headway::Module {
     for (std::int64_t& token : tokens) token = static_cast<std::int64_t>(random() % kVocabulary);
     const auto all = headway::Tensor::from(tokens, {kBatch, kLength + 1});
     const headway::Tensor source = embedding_.forward(all.slice(1, 1, kLength + 1));
-    const headway::Tensor hidden = layer_.forward({.source = source});
+    const headway::Tensor hidden = layer_.forward({.source = source}).output;
     const headway::Tensor loss = headway::cross_entropy(head_.forward(hidden), all.slice(1, 0, kLength));
     return {.loss = loss, .tokens = kBatch * kLength};
   }
@@ -49,7 +49,7 @@ class Transformer : public headway::Module {
  private:
   static constexpr std::int64_t kBatch = 4, kLength = 12, kVocabulary = 50, kWidth = 64;
 
-  headway::Embedding embedding_{{.count = kVocabulary, .features = kWidth}};
+  headway::Embedding embedding_{{.count = kVocabulary, .width = kWidth}};
   headway::TransformerEncoderLayer layer_{{.d_model = kWidth, .nhead = 4, .dim_feedforward = 256}};
   headway::Linear head_{{.in_features = kWidth, .out_features = kVocabulary}};
 };

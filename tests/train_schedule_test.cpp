@@ -66,7 +66,7 @@ TEST(TrainSchedule, WithoutWarmupAndWarmupAlone) {
 TEST(TrainSchedule, BadOptionsAreNamed) {
   EXPECT_EQ(message_of([] { headway::constant_schedule(-0.1); }),
             "constant_schedule: rate is -0.1, expected a finite rate of 0 or more");
-  EXPECT_EQ(message_of([] { headway::warmup_schedule(0, 10); }), "warmup_schedule: d_model is 0, expected 1 or more");
+  EXPECT_EQ(message_of([] { headway::warmup_schedule(0, 10); }), "warmup_schedule: width is 0, expected 1 or more");
   EXPECT_EQ(message_of([] { headway::warmup_schedule(8, 0); }),
             "warmup_schedule: warmup_steps is 0, expected 1 or more");
   EXPECT_EQ(message_of([] { headway::cosine_schedule({}); }), "cosine_schedule: steps is 0, expected 1 or more");

@@ -20,7 +20,8 @@ enum class Causal {
   bottom_right,  // query i sees keys 0 .. i + key_length - query_length       (FlashAttention)
 };
 
-// A boolean tensor with its polarity in the name. Broadcasts to [batch, heads, query_length, key_length].
+// A boolean tensor with its polarity in the name: [query_length, key_length], or four dimensions that broadcast to
+// [batch, heads, query_length, key_length].
 class Mask {
  public:
   Mask() = default;
@@ -59,6 +60,22 @@ class HEADWAY_API PerEntry {
   Tensor values_;
 };
 
+// Where each sequence of a packed batch begins, and the end of the last one: {0, 3, 7} are sequences of 3 and 4 tokens.
+// A list, a std::vector, or an int32/int64 tensor [sequences + 1].
+class HEADWAY_API CumulativeLengths {
+ public:
+  CumulativeLengths() = default;
+  CumulativeLengths(std::initializer_list<std::int64_t> values);
+  CumulativeLengths(const std::vector<std::int64_t>& values);
+  CumulativeLengths(Tensor values) : values_(std::move(values)) {}
+
+  bool defined() const { return values_.defined(); }
+  const Tensor& tensor() const { return values_; }
+
+ private:
+  Tensor values_;
+};
+
 // Which attention weights the forward returns.
 enum class Weights { none, per_head, mean };
 
@@ -79,9 +96,9 @@ struct AttentionOptions {
   PerEntry query_offset = {};
   Window window = {};
 
-  Mask mask = {};    // Mask::keep(bool) or Mask::drop(bool)
-  Tensor bias = {};  // added to the scores; -inf, or anything from -1e30 down, is masked; broadcasts like the mask
-  PerEntry key_lengths = {};           // keys at and past this count are padding
+  Mask mask = {};             // Mask::keep(bool) or Mask::drop(bool)
+  Tensor bias = {};           // added to the scores; -inf, or anything from -1e30 down, is masked; shaped like the mask
+  PerEntry key_lengths = {};  // keys at and past this count are padding
   std::optional<double> scale = {};    // default 1 / sqrt(head_dim)
   std::optional<double> softcap = {};  // scores become softcap * tanh(scores / softcap), before bias and mask
   Tensor alibi_slopes = {};            // [heads] or [batch, heads]: adds -slope * |query position - key position|
@@ -90,8 +107,8 @@ struct AttentionOptions {
   // Packed batches: tensors have a batch of 1, and sequence s holds the queries cu_query_lengths[s] ..
   // cu_query_lengths[s + 1] and the keys cu_key_lengths[s] .. cu_key_lengths[s + 1]. Every "per batch entry" above then
   // means per sequence, and positions count inside the sequence.
-  PerEntry cu_query_lengths = {};
-  PerEntry cu_key_lengths = {};
+  CumulativeLengths cu_query_lengths = {};
+  CumulativeLengths cu_key_lengths = {};
 
   double dropout = 0.0;  // in [0, 1), rounded to 1/65536; on the probabilities
   std::uint64_t seed = 0;

@@ -39,7 +39,7 @@ class HEADWAY_API Linear : public Module {
 };
 
 struct LayerNormOptions {
-  std::int64_t features = 0;
+  std::int64_t width = 0;
   double epsilon = 1e-5;
   bool affine = true;
   bool bias = true;
@@ -61,7 +61,7 @@ class HEADWAY_API LayerNorm : public Module {
 };
 
 struct RmsNormOptions {
-  std::int64_t features = 0;
+  std::int64_t width = 0;
   std::optional<double> epsilon = {};  // default: the dtype's machine epsilon
   bool affine = true;
   DType dtype = DType::float32;
@@ -79,11 +79,11 @@ class HEADWAY_API RmsNorm : public Module {
 
 struct EmbeddingOptions {
   std::int64_t count = 0;
-  std::int64_t features = 0;
+  std::int64_t width = 0;
   std::optional<std::int64_t> padding_index = {};  // its row starts at zero and stays there
   DType dtype = DType::float32;
 };
-// Rows of a table by integer: [...] -> [..., features]. Parameter: weight.
+// Rows of a table by integer: [...] -> [..., width]. Parameter: weight.
 class HEADWAY_API Embedding : public Module {
  public:
   explicit Embedding(const EmbeddingOptions& options);
@@ -113,12 +113,12 @@ class HEADWAY_API Dropout : public Module {
 
 struct PositionsOptions {
   std::int64_t max_length = 5000;
-  std::int64_t features = 0;
+  std::int64_t width = 0;
   double dropout = 0.0;
   Sinusoid layout = Sinusoid::interleaved;  // of the sinusoidal ones
   DType dtype = DType::float32;
 };
-// Adds the paper's sines and cosines to x [batch, length, features]; `offset` is the position of the first row.
+// Adds the paper's sines and cosines to x [batch, length, width]; `offset` is the position of the first row.
 // No parameters; the table is not part of the state, and follows x to its device.
 class HEADWAY_API SinusoidalPositions : public Module {
  public:
@@ -127,11 +127,11 @@ class HEADWAY_API SinusoidalPositions : public Module {
 
  private:
   PositionsOptions options_;
-  std::shared_ptr<internal::DeviceCopies> table_;  // (max_length, features)
+  std::shared_ptr<internal::DeviceCopies> table_;  // (max_length, width)
   Dropout dropout_;
 };
 
-// Adds a learned row per position. Parameter: weight [max_length, features].
+// Adds a learned row per position. Parameter: weight [max_length, width].
 class HEADWAY_API LearnedPositions : public Module {
  public:
   explicit LearnedPositions(const PositionsOptions& options);
@@ -144,8 +144,8 @@ class HEADWAY_API LearnedPositions : public Module {
 };
 
 struct FeedForwardOptions {
-  std::int64_t features = 0;
-  std::int64_t hidden = 0;  // default: 4 * features
+  std::int64_t width = 0;
+  std::int64_t hidden = 0;  // default: 4 * width
   Activation activation = Activation::relu;
   bool gated = false;  // linear2(activation(linear1(x)) * gate(x)), as in LLaMA with silu
   double dropout = 0.0;

@@ -60,14 +60,12 @@ struct MultiHeadAttentionInput {
   Tensor value = {};  // [batch, key_length, vdim]; default: the key
 
   Causal causal = Causal::none;
-  Mask key_padding_mask = {};  // [batch, key_length] (or [key_length] without a batch)
-  // [query_length, key_length]; [heads, query_length, key_length], or torch's [batch * heads, ...]; or all four of
-  // [batch, heads, query_length, key_length], where a size of 1 broadcasts.
-  Mask mask = {};
-  Tensor bias = {};  // added to the scores; shaped like the mask
+  PerEntry key_lengths = {};   // keys at and past this count are padding; they do not move Causal::bottom_right
+  Mask key_padding_mask = {};  // [batch, key_length] (or [key_length] without a batch); the lengths or this, not both
+  Mask mask = {};              // [query_length, key_length], or [batch, heads, query_length, key_length]
+  Tensor bias = {};            // added to the scores; shaped like the mask. A size of 1 broadcasts in both
 
-  bool need_weights = false;
-  bool average_weights = false;  // over heads: [batch, query_length, key_length]
+  Weights weights = Weights::none;
 
   // Self-attention: appends this call's keys and values to the cache, attends to all of it, and puts the queries after
   // what the cache held. Masks and causality then speak of all keys. Gradients do not flow through a cache.
@@ -78,8 +76,8 @@ struct MultiHeadAttentionInput {
 
 struct MultiHeadAttentionResult {
   Tensor output;  // the query's shape
-  // [batch, heads, query_length, key_length], averaged [batch, query_length, key_length]: the probabilities before
-  // dropout. Only on request.
+  // [batch, heads, query_length, key_length], or [batch, query_length, key_length] for the mean: the probabilities
+  // before dropout. Only on request.
   Tensor weights;
 };
 

@@ -110,8 +110,8 @@ class HEADWAY_API AdamW : public Optimizer {
 using Schedule = std::function<double(std::int64_t step)>;
 
 HEADWAY_API Schedule constant_schedule(double rate);
-// The paper's: factor * d_model^-0.5 * min(step^-0.5, step * warmup^-1.5).
-HEADWAY_API Schedule warmup_schedule(std::int64_t d_model, std::int64_t warmup_steps, double factor = 1.0);
+// The paper's: factor * width^-0.5 * min(step^-0.5, step * warmup^-1.5).
+HEADWAY_API Schedule warmup_schedule(std::int64_t width, std::int64_t warmup_steps, double factor = 1.0);
 
 struct DecayOptions {
   double peak = 1e-3;

@@ -27,25 +27,49 @@ struct TransformerLayerOptions {
   DType dtype = DType::float32;
 };
 
-// Which keys the attentions of a layer may look at, and what they saw.
+// What an encoder or one of its layers reads, and which tokens may look at which.
 struct EncoderInput {
-  Tensor source = {};      // [batch, length, d_model]
-  Mask mask = {};          // [length, length], or with heads, or with batch and heads in front
-  Mask padding_mask = {};  // [batch, length]
+  Tensor source = {};            // [batch, length, d_model]
+  PerEntry source_lengths = {};  // tokens of each entry; what follows is padding
+  Mask mask = {};                // [length, length], or [batch, heads, length, length] where a size of 1 broadcasts
+  Mask padding_mask = {};        // [batch, length]: padding anywhere; the lengths or this, not both
   Causal causal = Causal::none;
-  std::vector<Tensor>* weights = nullptr;  // gets one [batch, heads, length, length] per layer
+  Weights weights = Weights::none;
+};
+
+struct EncoderLayerResult {
+  Tensor output;   // the source's shape
+  Tensor weights;  // [batch, heads, length, length], or [batch, length, length] for the mean; only on request
+};
+
+struct EncoderResult {
+  Tensor output;                // the source's shape
+  std::vector<Tensor> weights;  // a layer's weights, for each layer; only on request
 };
 
 struct DecoderInput {
-  Tensor target = {};  // [batch, target_length, d_model]
-  Tensor memory = {};  // [batch, source_length, d_model]: what the encoder gave
+  Tensor target = {};            // [batch, target_length, d_model]
+  Tensor memory = {};            // [batch, source_length, d_model]: what the encoder gave
+  PerEntry target_lengths = {};  // tokens of each entry; what follows is padding
+  PerEntry memory_lengths = {};  // likewise
   Mask target_mask = {};
   Mask memory_mask = {};
   Mask target_padding_mask = {};
   Mask memory_padding_mask = {};
   Causal target_causal = Causal::none;
-  std::vector<Tensor>* self_weights = nullptr;    // gets one [batch, heads, target_length, target_length] per layer
-  std::vector<Tensor>* memory_weights = nullptr;  // gets one [batch, heads, target_length, source_length] per layer
+  Weights weights = Weights::none;
+};
+
+struct DecoderLayerResult {
+  Tensor output;          // the target's shape
+  Tensor self_weights;    // [batch, heads, target_length, target_length], or without heads for the mean; on request
+  Tensor memory_weights;  // [batch, heads, target_length, source_length], likewise
+};
+
+struct DecoderResult {
+  Tensor output;                       // the target's shape
+  std::vector<Tensor> self_weights;    // a layer's weights, for each layer; only on request
+  std::vector<Tensor> memory_weights;  // likewise
 };
 
 // Keys and values that a decoder has computed so far, one pair of caches per layer.
@@ -63,7 +87,7 @@ struct DecoderCache {
 class HEADWAY_API TransformerEncoderLayer : public Module {
  public:
   explicit TransformerEncoderLayer(const TransformerLayerOptions& options);
-  Tensor forward(const EncoderInput& input) const;
+  EncoderLayerResult forward(const EncoderInput& input) const;
 
  private:
   TransformerLayerOptions options_;
@@ -81,9 +105,9 @@ class HEADWAY_API TransformerEncoderLayer : public Module {
 class HEADWAY_API TransformerDecoderLayer : public Module {
  public:
   explicit TransformerDecoderLayer(const TransformerLayerOptions& options);
-  Tensor forward(const DecoderInput& input) const;
+  DecoderLayerResult forward(const DecoderInput& input) const;
   // One or a few new tokens, with what came before in the caches; target is then these tokens alone.
-  Tensor forward(const DecoderInput& input, KeyValueCache* self_cache, KeyValueCache* memory_cache) const;
+  DecoderLayerResult forward(const DecoderInput& input, KeyValueCache* self_cache, KeyValueCache* memory_cache) const;
 
  private:
   TransformerLayerOptions options_;
@@ -108,7 +132,7 @@ struct TransformerStackOptions {
 class HEADWAY_API TransformerEncoder : public Module {
  public:
   explicit TransformerEncoder(const TransformerStackOptions& options);
-  Tensor forward(const EncoderInput& input) const;
+  EncoderResult forward(const EncoderInput& input) const;
 
  private:
   std::vector<TransformerEncoderLayer> layers_;
@@ -118,33 +142,28 @@ class HEADWAY_API TransformerEncoder : public Module {
 class HEADWAY_API TransformerDecoder : public Module {
  public:
   explicit TransformerDecoder(const TransformerStackOptions& options);
-  Tensor forward(const DecoderInput& input) const;
+  DecoderResult forward(const DecoderInput& input) const;
   // New tokens after those in the cache, which grows by them; an empty cache is filled. Causality is implied.
-  Tensor forward(const DecoderInput& input, DecoderCache& cache) const;
+  DecoderResult forward(const DecoderInput& input, DecoderCache& cache) const;
 
  private:
+  DecoderResult run(const DecoderInput& input, DecoderCache* cache) const;
+
   std::vector<TransformerDecoderLayer> layers_;
   std::optional<LayerNorm> norm_;
 };
 
 struct TransformerOptions {
-  std::int64_t d_model = 512;
-  std::int64_t nhead = 8;
+  TransformerLayerOptions layer = {};  // of every layer, in encoder and decoder
   std::int64_t num_encoder_layers = 6;
   std::int64_t num_decoder_layers = 6;
-  std::int64_t dim_feedforward = 2048;
-  double dropout = 0.1;
-  Activation activation = Activation::relu;
-  double layer_norm_eps = 1e-5;
-  bool batch_first = true;
-  bool norm_first = false;
-  bool bias = true;
-  DType dtype = DType::float32;
 };
 
 struct TransformerInput {
-  Tensor source = {};  // [batch, source_length, d_model]
-  Tensor target = {};  // [batch, target_length, d_model]
+  Tensor source = {};            // [batch, source_length, d_model]
+  Tensor target = {};            // [batch, target_length, d_model]
+  PerEntry source_lengths = {};  // tokens of each source; its padding is hidden from the encoder and from the decoder
+  PerEntry target_lengths = {};  // tokens of each target
   Mask source_mask = {};
   Mask target_mask = {};
   Mask memory_mask = {};
@@ -153,13 +172,21 @@ struct TransformerInput {
   Mask memory_padding_mask = {};
   Causal source_causal = Causal::none;
   Causal target_causal = Causal::none;
+  Weights weights = Weights::none;
+};
+
+struct TransformerResult {
+  Tensor output;                        // the target's shape
+  std::vector<Tensor> encoder_weights;  // of the encoder's self-attention, for each layer; only on request
+  std::vector<Tensor> decoder_weights;  // of the decoder's self-attention, likewise
+  std::vector<Tensor> cross_weights;    // of the decoder's attention to the memory, likewise
 };
 
 // Encoder and decoder, each with a final norm. Parameters: encoder.*, decoder.*; matrices start Xavier-uniform.
 class HEADWAY_API Transformer : public Module {
  public:
   explicit Transformer(const TransformerOptions& options);
-  Tensor forward(const TransformerInput& input) const;
+  TransformerResult forward(const TransformerInput& input) const;
   const TransformerEncoder& encoder() const { return encoder_; }
   const TransformerDecoder& decoder() const { return decoder_; }
 

@@ -36,17 +36,23 @@ struct TranslationModelOptions {
 };
 
 struct TranslationInput {
-  Tensor source = {};          // [batch, source_length] int64 ids, padded at the end
-  Tensor source_lengths = {};  // [batch] int64; undefined: nothing is padding
-  Tensor target = {};          // [batch, target_length] int64 ids, the decoder's input; begins with the start token
-  // Get one [batch, heads, queries, keys] per layer where given.
-  std::vector<Tensor>* encoder_weights = nullptr;
-  std::vector<Tensor>* decoder_weights = nullptr;
-  std::vector<Tensor>* cross_weights = nullptr;
+  Tensor source = {};            // [batch, source_length] int64 ids, padded at the end
+  PerEntry source_lengths = {};  // tokens of each source; default: nothing is padding
+  Tensor target = {};            // [batch, target_length] int64 ids, the decoder's input; begins with the start token
+  Weights weights = Weights::none;
+};
+
+struct TranslationResult {
+  Tensor logits;  // [batch, target_length, vocab_size]
+  // [batch, heads, queries, keys] of each layer, or [batch, queries, keys] for the mean; only on request.
+  std::vector<Tensor> encoder_weights;
+  std::vector<Tensor> decoder_weights;
+  std::vector<Tensor> cross_weights;  // queries are target tokens, keys are source tokens
 };
 
 // Post-norm Transformer with one embedding for source, target and output. Parameter names are those of the fused
-// layers ("encoder.layers.0.self_attn.in_proj_weight"); files have Marian's.
+// layers ("encoder.layers.0.self_attn.in_proj_weight"); files have Marian's. The row of <pad> is zero and is not
+// trained; only a model that was loaded with another row trains it, as Hugging Face's models do.
 class HEADWAY_API TranslationModel : public Module {
  public:
   explicit TranslationModel(const TranslationModelOptions& options);
@@ -57,12 +63,13 @@ class HEADWAY_API TranslationModel : public Module {
   // all.
   void save(const std::filesystem::path& directory, DType dtype = DType::float32) const;
 
-  // Logits [batch, target_length, vocab_size].
-  Tensor forward(const TranslationInput& input) const;
-  // The encoder's output [batch, source_length, d_model].
-  Tensor encode(const Tensor& source, const Tensor& source_lengths = {}, std::vector<Tensor>* weights = nullptr) const;
-  // Logits [batch, vocab_size] of the next token, for one new token id per entry: tokens [batch] int64.
-  Tensor decode_step(const Tensor& tokens, const Tensor& memory, const Tensor& source_lengths,
+  TranslationResult forward(const TranslationInput& input) const;
+  // The encoder's output [batch, source_length, d_model], and its weights where they are asked for.
+  EncoderResult encode(const Tensor& source, const PerEntry& source_lengths = {},
+                       Weights weights = Weights::none) const;
+  // Logits [batch, vocab_size] of the next token, for one new token id per entry: tokens [batch] int64. The memory is
+  // encode()'s output.
+  Tensor decode_step(const Tensor& tokens, const Tensor& memory, const PerEntry& source_lengths,
                      DecoderCache& cache) const;
 
   const TranslationModelOptions& options() const { return options_; }
@@ -70,10 +77,10 @@ class HEADWAY_API TranslationModel : public Module {
  private:
   // Rows of the embedding plus positions from `offset` on: [batch, length, d_model].
   Tensor embed(const Tensor& tokens, std::int64_t offset) const;
-  // True where the row of <pad> is zero and must stay so in training. Reads the weights, so a device is waited for.
-  bool keeps_padding_zero() const;
+  // encode() with lengths that are checked and on the host.
+  EncoderResult run_encoder(const Tensor& source, const PerEntry& lengths, Weights weights) const;
   // Logits of the decoder's output.
-  Tensor project(const Tensor& hidden, bool padding_stays_zero) const;
+  Tensor project(const Tensor& hidden) const;
 
   TranslationModelOptions options_;
   Embedding shared_;
@@ -82,6 +89,7 @@ class HEADWAY_API TranslationModel : public Module {
   TransformerDecoder decoder_;
   Dropout dropout_;
   Parameter final_logits_bias_;  // (1, vocab_size), a buffer
+  bool trains_pad_row_ = false;  // set by load() where the row of <pad> is not zero
 };
 
 }  // namespace v0

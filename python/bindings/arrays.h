@@ -20,6 +20,9 @@ class Arrays {
   // The array as a tensor, undefined for None.
   Tensor read(const char* name, nb::handle array);
 
+  // One integer, a sequence of them or an array; undefined for None.
+  PerEntry read_per_entry(const char* name, nb::handle value);
+
   // Computes without the interpreter's lock.
   template <typename Compute>
   auto run(const Compute& compute) const {

@@ -38,14 +38,13 @@ class Results {
 PerEntry read_per_entry(const std::string& argument, nb::handle value) {
   if (nb::isinstance<Tensor>(value) || exchange_api_of(value) != nullptr) return read_tensor(argument, value);
   if (PyIndex_Check(value.ptr())) return read_integer(argument, value);
-  if (!nb::isinstance<nb::list>(value) && !nb::isinstance<nb::tuple>(value)) {
-    refuse(argument, value, "an integer, a sequence of integers or an array of them");
-  }
-  std::vector<std::int64_t> entries;
-  for (const nb::handle entry : value) {
-    entries.push_back(read_integer(argument + "[" + std::to_string(entries.size()) + "]", entry));
-  }
-  return entries;
+  return read_integers(argument, value, "an integer, a sequence of integers or an array of them");
+}
+
+// A sequence of integers, or a tensor of them.
+CumulativeLengths read_cumulative(const std::string& argument, nb::handle value) {
+  if (nb::isinstance<Tensor>(value) || exchange_api_of(value) != nullptr) return read_tensor(argument, value);
+  return read_integers(argument, value, "a sequence of integers or an array of them");
 }
 
 Window read_window(const std::string& argument, nb::handle value) {
@@ -58,14 +57,6 @@ Window read_window(const std::string& argument, nb::handle value) {
   if (!left.is_none()) window.left = read_integer(argument + "[0]", left);
   if (!right.is_none()) window.right = read_integer(argument + "[1]", right);
   return window;
-}
-
-Weights read_weights(const std::string& argument, nb::handle value) {
-  if (value.ptr() == Py_True) return Weights::per_head;
-  if (value.ptr() == Py_False) return Weights::none;
-  if (!nb::isinstance<nb::str>(value)) refuse(argument, value, "True, False or \"mean\"");
-  read_choice(argument, value, {"mean"});
-  return Weights::mean;
 }
 
 void set_mask(AttentionOptions& options, const std::string& argument, nb::handle value, bool keeps) {
@@ -99,9 +90,9 @@ constexpr std::array<Option, 17> kOptions = {{
     {"key_lengths",
      [](Options& to, const Name& name, nb::handle value) { to.key_lengths = read_per_entry(name, value); }},
     {"cu_query_lengths",
-     [](Options& to, const Name& name, nb::handle value) { to.cu_query_lengths = read_per_entry(name, value); }},
+     [](Options& to, const Name& name, nb::handle value) { to.cu_query_lengths = read_cumulative(name, value); }},
     {"cu_key_lengths",
-     [](Options& to, const Name& name, nb::handle value) { to.cu_key_lengths = read_per_entry(name, value); }},
+     [](Options& to, const Name& name, nb::handle value) { to.cu_key_lengths = read_cumulative(name, value); }},
     {"softcap", [](Options& to, const Name& name, nb::handle value) { to.softcap = read_number(name, value); }},
     {"alibi_slopes",
      [](Options& to, const Name& name, nb::handle value) { to.alibi_slopes = read_tensor(name, value); }},

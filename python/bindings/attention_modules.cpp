@@ -36,8 +36,8 @@ void bind_cache(nb::module_& module) {
           "values", [](const KeyValueCache& self) { return to_python(self.values()); }, "All values, or None.");
 }
 
-nb::object attend(const MultiHeadAttention& self, Array query, Array key, Array value, Array causal,
-                  const Mask* key_padding_mask, const Mask* mask, Array bias, bool need_weights, bool average_weights,
+nb::object attend(const MultiHeadAttention& self, Array query, Array key, Array value, Array causal, Array key_lengths,
+                  const Mask* key_padding_mask, const Mask* mask, Array bias, Array return_weights,
                   KeyValueCache* cache, bool cache_is_static) {
   Arrays arrays("MultiHeadAttention");
   MultiHeadAttentionInput input;
@@ -45,15 +45,15 @@ nb::object attend(const MultiHeadAttention& self, Array query, Array key, Array 
   input.key = arrays.read("key", key);
   input.value = arrays.read("value", value);
   input.causal = read_causal("MultiHeadAttention: causal", causal);
+  input.key_lengths = arrays.read_per_entry("key_lengths", key_lengths);
   input.key_padding_mask = mask_or_none(key_padding_mask);
   input.mask = mask_or_none(mask);
   input.bias = arrays.read("bias", bias);
-  input.need_weights = need_weights;
-  input.average_weights = average_weights;
+  input.weights = read_weights("MultiHeadAttention: return_weights", return_weights);
   input.cache = cache;
   input.cache_is_static = cache_is_static;
   const MultiHeadAttentionResult result = arrays.run([&] { return self.forward(input); });
-  if (!need_weights) return arrays.give(result.output);
+  if (input.weights == Weights::none) return arrays.give(result.output);
   return nb::make_tuple(arrays.give(result.output), arrays.give(result.weights));
 }
 
@@ -105,11 +105,13 @@ void bind_multi_head_attention(nb::module_& module) {
       "batch_first"_a = true, "rotary"_a.none() = nb::none(), "dtype"_a = "float32");
   for (const char* name : {"forward", "__call__"}) {
     layer.def(name, &attend, "query"_a, "key"_a.none() = nb::none(), "value"_a.none() = nb::none(), nb::kw_only(),
-              "causal"_a.none() = nb::none(), "key_padding_mask"_a.none() = nb::none(), "mask"_a.none() = nb::none(),
-              "bias"_a.none() = nb::none(), "need_weights"_a = false, "average_weights"_a = false,
-              "cache"_a.none() = nb::none(), "cache_is_static"_a = false,
-              "The output, or (output, weights) where need_weights. The key defaults to the query, the value to the "
-              "key.");
+              "causal"_a.none() = nb::none(), "key_lengths"_a.none() = nb::none(),
+              "key_padding_mask"_a.none() = nb::none(), "mask"_a.none() = nb::none(), "bias"_a.none() = nb::none(),
+              "return_weights"_a = false, "cache"_a.none() = nb::none(), "cache_is_static"_a = false,
+              "The output, or (output, weights) with return_weights: True for [batch, heads, query_length, "
+              "key_length], \"mean\" for their mean over heads. The key defaults to the query, the value to the key. "
+              "mask and bias: [query_length, key_length], or [batch, heads, query_length, key_length] where a size of "
+              "1 broadcasts.");
   }
 }
 

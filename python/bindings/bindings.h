@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "headway/attention.h"
 #include "headway/device.h"
 #include "headway/tensor.h"
 
@@ -41,8 +42,14 @@ double read_number(const std::string& argument, nb::handle value);
 std::int64_t read_integer(const std::string& argument, nb::handle value);
 std::uint64_t read_seed(const std::string& argument, nb::handle value);
 
+// The integers of a list or a tuple; `expected` ends the error for anything else.
+std::vector<std::int64_t> read_integers(const std::string& argument, nb::handle value, std::string_view expected);
+
 // One of several names, as the number of its place.
 std::size_t read_choice(const std::string& argument, nb::handle value, const std::vector<std::string_view>& names);
+
+// Which weights return_weights asks for: False, True for those of every head, or "mean".
+Weights read_weights(const std::string& argument, nb::handle value);
 
 // The tensor as a Python object, None where it is undefined.
 nb::object to_python(const Tensor& tensor);

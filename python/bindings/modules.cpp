@@ -91,23 +91,23 @@ void bind_norms(nb::module_& module) {
   nb::class_<LayerNorm, Module> layer_norm(module, "LayerNorm", "Normalises the last dimension.");
   layer_norm.def(
       "__init__",
-      [](LayerNorm* self, std::int64_t features, double epsilon, bool affine, bool bias, const std::string& dtype) {
-        new (self) LayerNorm({.features = features,
+      [](LayerNorm* self, std::int64_t width, double epsilon, bool affine, bool bias, const std::string& dtype) {
+        new (self) LayerNorm({.width = width,
                               .epsilon = epsilon,
                               .affine = affine,
                               .bias = bias,
                               .dtype = read_dtype("LayerNorm: dtype", dtype)});
       },
-      "features"_a, nb::kw_only(), "epsilon"_a = 1e-5, "affine"_a = true, "bias"_a = true, "dtype"_a = "float32");
+      "width"_a, nb::kw_only(), "epsilon"_a = 1e-5, "affine"_a = true, "bias"_a = true, "dtype"_a = "float32");
   bind_forward(layer_norm);
   nb::class_<RmsNorm, Module> rms_norm(module, "RmsNorm", "Divides the last dimension by its root mean square.");
   rms_norm.def(
       "__init__",
-      [](RmsNorm* self, std::int64_t features, std::optional<double> epsilon, bool affine, const std::string& dtype) {
+      [](RmsNorm* self, std::int64_t width, std::optional<double> epsilon, bool affine, const std::string& dtype) {
         new (self) RmsNorm(
-            {.features = features, .epsilon = epsilon, .affine = affine, .dtype = read_dtype("RmsNorm: dtype", dtype)});
+            {.width = width, .epsilon = epsilon, .affine = affine, .dtype = read_dtype("RmsNorm: dtype", dtype)});
       },
-      "features"_a, nb::kw_only(), "epsilon"_a.none() = nb::none(), "affine"_a = true, "dtype"_a = "float32");
+      "width"_a, nb::kw_only(), "epsilon"_a.none() = nb::none(), "affine"_a = true, "dtype"_a = "float32");
   bind_forward(rms_norm);
 }
 
@@ -115,14 +115,14 @@ void bind_tokens(nb::module_& module) {
   nb::class_<Embedding, Module> embedding(module, "Embedding", "Rows of a table by integer. Parameter: weight.");
   embedding.def(
       "__init__",
-      [](Embedding* self, std::int64_t count, std::int64_t features, std::optional<std::int64_t> padding_index,
+      [](Embedding* self, std::int64_t count, std::int64_t width, std::optional<std::int64_t> padding_index,
          const std::string& dtype) {
         new (self) Embedding({.count = count,
-                              .features = features,
+                              .width = width,
                               .padding_index = padding_index,
                               .dtype = read_dtype("Embedding: dtype", dtype)});
       },
-      "count"_a, "features"_a, nb::kw_only(), "padding_index"_a.none() = nb::none(), "dtype"_a = "float32");
+      "count"_a, "width"_a, nb::kw_only(), "padding_index"_a.none() = nb::none(), "dtype"_a = "float32");
   bind_forward(embedding);
   nb::class_<Dropout, Module> dropout(module, "Dropout", "Drops elements in training, does nothing otherwise.");
   dropout.def(nb::init<double>(), "probability"_a = 0.5);
@@ -134,16 +134,16 @@ void bind_positions(nb::module_& module, const char* name, const char* text) {
   nb::class_<Layer, Module>(module, name, text)
       .def(
           "__init__",
-          [](Layer* self, std::int64_t features, std::int64_t max_length, double dropout, Array layout,
+          [](Layer* self, std::int64_t width, std::int64_t max_length, double dropout, Array layout,
              const std::string& dtype) {
             new (self) Layer(
                 {.max_length = max_length,
-                 .features = features,
+                 .width = width,
                  .dropout = dropout,
                  .layout = static_cast<Sinusoid>(read_choice("positions: layout", layout, {"interleaved", "halves"})),
                  .dtype = read_dtype("positions: dtype", dtype)});
           },
-          "features"_a, nb::kw_only(), "max_length"_a = 5000, "dropout"_a = 0.0, "layout"_a = "interleaved",
+          "width"_a, nb::kw_only(), "max_length"_a = 5000, "dropout"_a = 0.0, "layout"_a = "interleaved",
           "dtype"_a = "float32")
       .def("forward", &forward_from<Layer>, "x"_a, "offset"_a = 0, "x with positions added.")
       .def("__call__", &forward_from<Layer>, "x"_a, "offset"_a = 0);
@@ -153,9 +153,9 @@ void bind_feed_forward(nb::module_& module) {
   nb::class_<FeedForward, Module> layer(module, "FeedForward", "Two products with an activation between.");
   layer.def(
       "__init__",
-      [](FeedForward* self, std::int64_t features, std::int64_t hidden, Array activation, bool gated, double dropout,
+      [](FeedForward* self, std::int64_t width, std::int64_t hidden, Array activation, bool gated, double dropout,
          bool bias, const std::string& dtype) {
-        new (self) FeedForward({.features = features,
+        new (self) FeedForward({.width = width,
                                 .hidden = hidden,
                                 .activation = read_activation("FeedForward: activation", activation),
                                 .gated = gated,
@@ -163,7 +163,7 @@ void bind_feed_forward(nb::module_& module) {
                                 .bias = bias,
                                 .dtype = read_dtype("FeedForward: dtype", dtype)});
       },
-      "features"_a, nb::kw_only(), "hidden"_a = 0, "activation"_a = "relu", "gated"_a = false, "dropout"_a = 0.0,
+      "width"_a, nb::kw_only(), "hidden"_a = 0, "activation"_a = "relu", "gated"_a = false, "dropout"_a = 0.0,
       "bias"_a = true, "dtype"_a = "float32");
   bind_forward(layer);
 }

@@ -17,6 +17,15 @@ Tensor Arrays::read(const char* name, nb::handle array) {
   return nb::cast<Tensor>(pair[0]);
 }
 
+PerEntry Arrays::read_per_entry(const char* name, nb::handle value) {
+  if (value.is_none()) return {};
+  if (nb::isinstance<nb::list>(value) || nb::isinstance<nb::tuple>(value)) {
+    return read_integers(argument(name), value, "integers");
+  }
+  if (nb::isinstance<nb::int_>(value)) return read_integer(argument(name), value);
+  return read(name, value);
+}
+
 nb::object Arrays::give(const Tensor& tensor) const {
   const nb::object result = to_python(tensor);
   if (records_ || result.is_none()) return result;

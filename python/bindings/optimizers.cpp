@@ -72,8 +72,8 @@ void bind_sgd(nb::module_& module) {
 }
 
 void bind_schedules(nb::module_& module) {
-  module.def("warmup_schedule", &warmup_schedule, "d_model"_a, "warmup_steps"_a, "factor"_a = 1.0,
-             "The paper's learning rate by step: factor * d_model^-0.5 * min(step^-0.5, step * warmup^-1.5).");
+  module.def("warmup_schedule", &warmup_schedule, "width"_a, "warmup_steps"_a, "factor"_a = 1.0,
+             "The paper's learning rate by step: factor * width^-0.5 * min(step^-0.5, step * warmup^-1.5).");
   const auto decay = [&](const char* name, Schedule (*make)(const DecayOptions&), const char* text) {
     module.def(
         name,

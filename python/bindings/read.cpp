@@ -69,4 +69,21 @@ std::size_t read_choice(const std::string& argument, nb::handle value, const std
   throw nb::value_error((argument + " is \"" + given + "\", expected " + expected).c_str());
 }
 
+std::vector<std::int64_t> read_integers(const std::string& argument, nb::handle value, std::string_view expected) {
+  if (!nb::isinstance<nb::list>(value) && !nb::isinstance<nb::tuple>(value)) refuse(argument, value, expected);
+  std::vector<std::int64_t> integers;
+  for (const nb::handle integer : value) {
+    integers.push_back(read_integer(argument + "[" + std::to_string(integers.size()) + "]", integer));
+  }
+  return integers;
+}
+
+Weights read_weights(const std::string& argument, nb::handle value) {
+  if (value.ptr() == Py_True) return Weights::per_head;
+  if (value.ptr() == Py_False) return Weights::none;
+  if (!nb::isinstance<nb::str>(value)) refuse(argument, value, "True, False or \"mean\"");
+  read_choice(argument, value, {"mean"});
+  return Weights::mean;
+}
+
 }  // namespace headway::python

@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <new>
+#include <optional>
 
 #include "bindings/arrays.h"
 
@@ -22,6 +23,8 @@ class LayerArguments {
     options_.nhead = integer("nhead", options_.nhead);
     options_.dim_feedforward = integer("dim_feedforward", options_.dim_feedforward);
     options_.dropout = number("dropout", options_.dropout);
+    options_.attention_dropout = optional_number("attention_dropout");
+    options_.activation_dropout = optional_number("activation_dropout");
     if (const nb::object value = take("activation"); value.is_valid()) {
       options_.activation = read_activation(name_ + ": activation", value);
     }
@@ -44,6 +47,11 @@ class LayerArguments {
   double number(const char* name, double otherwise) {
     const nb::object value = take(name);
     return value.is_valid() ? read_number(name_ + ": " + name, value) : otherwise;
+  }
+  std::optional<double> optional_number(const char* name) {
+    const nb::object value = take(name);
+    if (!value.is_valid() || value.is_none()) return {};
+    return read_number(name_ + ": " + name, value);
   }
   bool flag(const char* name, bool otherwise) {
     const nb::object value = take(name);
@@ -71,8 +79,9 @@ class LayerArguments {
 };
 
 constexpr const char* kLayerText =
-    "Options: d_model=512, nhead=8, dim_feedforward=2048, dropout=0.1, activation=\"relu\", layer_norm_eps=1e-5, "
-    "norm_first=False, bias=True, batch_first=True, dtype=\"float32\".";
+    "Options: d_model=512, nhead=8, dim_feedforward=2048, dropout=0.1, attention_dropout and activation_dropout "
+    "(default: dropout), activation=\"relu\", layer_norm_eps=1e-5, norm_first=False, bias=True, batch_first=True, "
+    "dtype=\"float32\".";
 constexpr const char* kStackText = "Options: those of a layer, num_layers=6, final_norm=False.";
 
 template <typename Layer>
@@ -94,110 +103,104 @@ void make_stack(Stack* self, const nb::kwargs& given) {
 
 void make_transformer(Transformer* self, const nb::kwargs& given) {
   LayerArguments arguments("Transformer", given);
-  TransformerOptions options;
+  TransformerOptions options = {.layer = arguments.layer()};
   options.num_encoder_layers = arguments.integer("num_encoder_layers", options.num_encoder_layers);
   options.num_decoder_layers = arguments.integer("num_decoder_layers", options.num_decoder_layers);
   arguments.finish();
-  const TransformerLayerOptions& layer = arguments.layer();
-  options.d_model = layer.d_model;
-  options.nhead = layer.nhead;
-  options.dim_feedforward = layer.dim_feedforward;
-  options.dropout = layer.dropout;
-  options.activation = layer.activation;
-  options.layer_norm_eps = layer.layer_norm_eps;
-  options.batch_first = layer.batch_first;
-  options.norm_first = layer.norm_first;
-  options.bias = layer.bias;
-  options.dtype = layer.dtype;
   new (self) Transformer(options);
 }
 
-nb::list give_all(const Arrays& arrays, const std::vector<Tensor>& tensors) {
+// A layer's weights, or a list of them for a stack of layers.
+nb::object give_weights(const Arrays& arrays, const Tensor& weights) { return arrays.give(weights); }
+nb::list give_weights(const Arrays& arrays, const std::vector<Tensor>& tensors) {
   nb::list list;
   for (const Tensor& tensor : tensors) list.append(arrays.give(tensor));
   return list;
 }
 
 template <typename Encoder>
-nb::object encode(const Encoder& self, Array source, const Mask* mask, const Mask* padding_mask, Array causal,
-                  bool need_weights) {
+nb::object encode(const Encoder& self, Array source, Array source_lengths, const Mask* mask, const Mask* padding_mask,
+                  Array causal, Array return_weights) {
   Arrays arrays("forward");
-  std::vector<Tensor> weights;
   EncoderInput input;
   input.source = arrays.read("source", source);
+  input.source_lengths = arrays.read_per_entry("source_lengths", source_lengths);
   input.mask = mask_or_none(mask);
   input.padding_mask = mask_or_none(padding_mask);
   input.causal = read_causal("forward: causal", causal);
-  if (need_weights) input.weights = &weights;
-  const Tensor output = arrays.run([&] { return self.forward(input); });
-  if (!need_weights) return arrays.give(output);
-  return nb::make_tuple(arrays.give(output), give_all(arrays, weights));
+  input.weights = read_weights("forward: return_weights", return_weights);
+  const auto result = arrays.run([&] { return self.forward(input); });
+  if (input.weights == Weights::none) return arrays.give(result.output);
+  return nb::make_tuple(arrays.give(result.output), give_weights(arrays, result.weights));
 }
 
 template <typename Encoder>
 void bind_encoder(nb::class_<Encoder, Module>& encoder) {
   for (const char* name : {"forward", "__call__"}) {
-    encoder.def(name, &encode<Encoder>, "source"_a, nb::kw_only(), "mask"_a.none() = nb::none(),
-                "padding_mask"_a.none() = nb::none(), "causal"_a.none() = nb::none(), "need_weights"_a = false,
-                "[batch, length, d_model], or with need_weights also the weights [batch, heads, length, length] of "
-                "every layer.");
+    encoder.def(name, &encode<Encoder>, "source"_a, nb::kw_only(), "source_lengths"_a.none() = nb::none(),
+                "mask"_a.none() = nb::none(), "padding_mask"_a.none() = nb::none(), "causal"_a.none() = nb::none(),
+                "return_weights"_a = false,
+                "[batch, length, d_model], or with return_weights also the weights: True for [batch, heads, length, "
+                "length], \"mean\" for their mean over heads; a list with those of every layer for an encoder.");
   }
 }
 
 template <typename Decoder>
-nb::object decode(const Decoder& self, Array target, Array memory, const Mask* target_mask, const Mask* memory_mask,
-                  const Mask* target_padding_mask, const Mask* memory_padding_mask, Array target_causal,
-                  bool need_weights) {
+nb::object decode(const Decoder& self, Array target, Array memory, Array target_lengths, Array memory_lengths,
+                  const Mask* target_mask, const Mask* memory_mask, const Mask* target_padding_mask,
+                  const Mask* memory_padding_mask, Array target_causal, Array return_weights) {
   Arrays arrays("forward");
-  std::vector<Tensor> self_weights;
-  std::vector<Tensor> memory_weights;
   DecoderInput input;
   input.target = arrays.read("target", target);
   input.memory = arrays.read("memory", memory);
+  input.target_lengths = arrays.read_per_entry("target_lengths", target_lengths);
+  input.memory_lengths = arrays.read_per_entry("memory_lengths", memory_lengths);
   input.target_mask = mask_or_none(target_mask);
   input.memory_mask = mask_or_none(memory_mask);
   input.target_padding_mask = mask_or_none(target_padding_mask);
   input.memory_padding_mask = mask_or_none(memory_padding_mask);
   input.target_causal = read_causal("forward: target_causal", target_causal);
-  if (need_weights) {
-    input.self_weights = &self_weights;
-    input.memory_weights = &memory_weights;
-  }
-  const Tensor output = arrays.run([&] { return self.forward(input); });
-  if (!need_weights) return arrays.give(output);
-  return nb::make_tuple(arrays.give(output), give_all(arrays, self_weights), give_all(arrays, memory_weights));
+  input.weights = read_weights("forward: return_weights", return_weights);
+  const auto result = arrays.run([&] { return self.forward(input); });
+  if (input.weights == Weights::none) return arrays.give(result.output);
+  return nb::make_tuple(arrays.give(result.output), give_weights(arrays, result.self_weights),
+                        give_weights(arrays, result.memory_weights));
 }
 
 template <typename Decoder>
 void bind_decoder(nb::class_<Decoder, Module>& decoder) {
   for (const char* name : {"forward", "__call__"}) {
-    decoder.def(name, &decode<Decoder>, "target"_a, "memory"_a, nb::kw_only(), "target_mask"_a.none() = nb::none(),
+    decoder.def(name, &decode<Decoder>, "target"_a, "memory"_a, nb::kw_only(), "target_lengths"_a.none() = nb::none(),
+                "memory_lengths"_a.none() = nb::none(), "target_mask"_a.none() = nb::none(),
                 "memory_mask"_a.none() = nb::none(), "target_padding_mask"_a.none() = nb::none(),
                 "memory_padding_mask"_a.none() = nb::none(), "target_causal"_a.none() = nb::none(),
-                "need_weights"_a = false,
-                "[batch, target_length, d_model], or with need_weights also the weights of self-attention and of "
-                "attention to the memory, one array per layer.");
+                "return_weights"_a = false,
+                "[batch, target_length, d_model], or with return_weights (True or \"mean\") also the weights of "
+                "self-attention and of attention to the memory; lists with those of every layer for a decoder.");
   }
 }
 
 nb::object decode_more(const TransformerDecoder& self, Array target, Array memory, DecoderCache& cache,
-                       const Mask* memory_padding_mask) {
+                       Array memory_lengths, const Mask* memory_padding_mask) {
   Arrays arrays("decode");
   DecoderInput input;
   input.target = arrays.read("target", target);
   input.memory = arrays.read("memory", memory);
+  input.memory_lengths = arrays.read_per_entry("memory_lengths", memory_lengths);
   input.memory_padding_mask = mask_or_none(memory_padding_mask);
-  return arrays.map([&] { return self.forward(input, cache); });
+  return arrays.map([&] { return self.forward(input, cache).output; });
 }
 
-nb::object transform(const Transformer& self, Array source, Array target, const Mask* source_mask,
-                     const Mask* target_mask, const Mask* memory_mask, const Mask* source_padding_mask,
-                     const Mask* target_padding_mask, const Mask* memory_padding_mask, Array source_causal,
-                     Array target_causal) {
+nb::object transform(const Transformer& self, Array source, Array target, Array source_lengths, Array target_lengths,
+                     const Mask* source_mask, const Mask* target_mask, const Mask* memory_mask,
+                     const Mask* source_padding_mask, const Mask* target_padding_mask, const Mask* memory_padding_mask,
+                     Array source_causal, Array target_causal, Array return_weights) {
   Arrays arrays("Transformer");
   TransformerInput input;
   input.source = arrays.read("source", source);
   input.target = arrays.read("target", target);
+  input.source_lengths = arrays.read_per_entry("source_lengths", source_lengths);
+  input.target_lengths = arrays.read_per_entry("target_lengths", target_lengths);
   input.source_mask = mask_or_none(source_mask);
   input.target_mask = mask_or_none(target_mask);
   input.memory_mask = mask_or_none(memory_mask);
@@ -206,7 +209,11 @@ nb::object transform(const Transformer& self, Array source, Array target, const 
   input.memory_padding_mask = mask_or_none(memory_padding_mask);
   input.source_causal = read_causal("Transformer: source_causal", source_causal);
   input.target_causal = read_causal("Transformer: target_causal", target_causal);
-  return arrays.map([&] { return self.forward(input); });
+  input.weights = read_weights("Transformer: return_weights", return_weights);
+  const TransformerResult result = arrays.run([&] { return self.forward(input); });
+  if (input.weights == Weights::none) return arrays.give(result.output);
+  return nb::make_tuple(arrays.give(result.output), give_weights(arrays, result.encoder_weights),
+                        give_weights(arrays, result.decoder_weights), give_weights(arrays, result.cross_weights));
 }
 
 void bind_model(nb::module_& module) {
@@ -216,11 +223,15 @@ void bind_model(nb::module_& module) {
   model.def("__init__", &make_transformer, "options"_a,
             "Options: those of a layer, num_encoder_layers=6, num_decoder_layers=6.");
   for (const char* name : {"forward", "__call__"}) {
-    model.def(name, &transform, "source"_a, "target"_a, nb::kw_only(), "source_mask"_a.none() = nb::none(),
+    model.def(name, &transform, "source"_a, "target"_a, nb::kw_only(), "source_lengths"_a.none() = nb::none(),
+              "target_lengths"_a.none() = nb::none(), "source_mask"_a.none() = nb::none(),
               "target_mask"_a.none() = nb::none(), "memory_mask"_a.none() = nb::none(),
               "source_padding_mask"_a.none() = nb::none(), "target_padding_mask"_a.none() = nb::none(),
               "memory_padding_mask"_a.none() = nb::none(), "source_causal"_a.none() = nb::none(),
-              "target_causal"_a.none() = nb::none(), "The decoder's output [batch, target_length, d_model].");
+              "target_causal"_a.none() = nb::none(), "return_weights"_a = false,
+              "The decoder's output [batch, target_length, d_model]; with return_weights (True or \"mean\") also the "
+              "weights of the encoder's and the decoder's self-attention and of the attention between them, lists with "
+              "those of every layer. source_lengths hide a source's padding from both sides.");
   }
   model.def_prop_ro(
       "encoder", [](const Transformer& self) { return self.encoder(); }, "The encoder, shared.");
@@ -250,7 +261,7 @@ void bind_transformer(nb::module_& module) {
   decoder.def("__init__", &make_stack<TransformerDecoder>, "options"_a, kStackText);
   bind_decoder(decoder);
   decoder.def("decode", &decode_more, "target"_a, "memory"_a, "cache"_a, nb::kw_only(),
-              "memory_padding_mask"_a.none() = nb::none(),
+              "memory_lengths"_a.none() = nb::none(), "memory_padding_mask"_a.none() = nb::none(),
               "New tokens after those in the cache, which grows by them; causality is implied.");
   bind_model(module);
 }

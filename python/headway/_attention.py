@@ -54,9 +54,9 @@ def attention(
     key, value: [batch, kv_heads, key_length, head_dim or value_dim]; kv_heads divides heads
     causal: "top_left" (PyTorch's) or "bottom_right" (FlashAttention's)
     query_offset: the first query's position among the keys, one integer or one per batch entry
-    keep_mask, drop_mask: boolean, True may or must not be looked at; broadcasts to [batch, heads, query_length,
-        key_length]. One of them at most
-    bias: added to the scores; broadcasts like the mask; -inf is masked
+    keep_mask, drop_mask: boolean, True may or must not be looked at; [query_length, key_length], or four dimensions
+        that broadcast to [batch, heads, query_length, key_length]. One of them at most
+    bias: added to the scores; shaped like the mask; -inf is masked
     scale: default 1 / sqrt(head_dim)
     window: (left, right), how far a query sees from its own position; None is no limit
     key_lengths: keys at and past this count are padding; one integer or one per batch entry

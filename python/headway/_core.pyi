@@ -1,6 +1,6 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 
 class Tensor:
@@ -227,7 +227,7 @@ class Linear(Module):
 
 class LayerNorm(Module):
     def __init__(
-        self, features: int, *, epsilon: float = 1e-05, affine: bool = True, bias: bool = True, dtype: str = "float32"
+        self, width: int, *, epsilon: float = 1e-05, affine: bool = True, bias: bool = True, dtype: str = "float32"
     ) -> None: ...
 
     def forward(self, x: Any) -> Any: ...
@@ -236,7 +236,7 @@ class LayerNorm(Module):
 
 class RmsNorm(Module):
     def __init__(
-        self, features: int, *, epsilon: float | None = None, affine: bool = True, dtype: str = "float32"
+        self, width: int, *, epsilon: float | None = None, affine: bool = True, dtype: str = "float32"
     ) -> None: ...
 
     def forward(self, x: Any) -> Any: ...
@@ -245,7 +245,7 @@ class RmsNorm(Module):
 
 class Embedding(Module):
     def __init__(
-        self, count: int, features: int, *, padding_index: int | None = None, dtype: str = "float32"
+        self, count: int, width: int, *, padding_index: int | None = None, dtype: str = "float32"
     ) -> None: ...
 
     def forward(self, x: Any) -> Any: ...
@@ -262,7 +262,7 @@ class Dropout(Module):
 class SinusoidalPositions(Module):
     def __init__(
         self,
-        features: int,
+        width: int,
         *,
         max_length: int = 5000,
         dropout: float = 0.0,
@@ -277,7 +277,7 @@ class SinusoidalPositions(Module):
 class LearnedPositions(Module):
     def __init__(
         self,
-        features: int,
+        width: int,
         *,
         max_length: int = 5000,
         dropout: float = 0.0,
@@ -292,7 +292,7 @@ class LearnedPositions(Module):
 class FeedForward(Module):
     def __init__(
         self,
-        features: int,
+        width: int,
         *,
         hidden: int = 0,
         activation: Any = "relu",
@@ -371,11 +371,11 @@ class MultiHeadAttention(Module):
         value: Any = None,
         *,
         causal: Any = None,
+        key_lengths: Any = None,
         key_padding_mask: Mask | None = None,
         mask: Mask | None = None,
         bias: Any = None,
-        need_weights: bool = False,
-        average_weights: bool = False,
+        return_weights: bool | Literal["mean"] = False,
         cache: KeyValueCache | None = None,
         cache_is_static: bool = False,
     ) -> Any: ...
@@ -387,11 +387,11 @@ class MultiHeadAttention(Module):
         value: Any = None,
         *,
         causal: Any = None,
+        key_lengths: Any = None,
         key_padding_mask: Mask | None = None,
         mask: Mask | None = None,
         bias: Any = None,
-        need_weights: bool = False,
-        average_weights: bool = False,
+        return_weights: bool | Literal["mean"] = False,
         cache: KeyValueCache | None = None,
         cache_is_static: bool = False,
     ) -> Any: ...
@@ -403,20 +403,22 @@ class TransformerEncoderLayer(Module):
         self,
         source: Any,
         *,
+        source_lengths: Any = None,
         mask: Mask | None = None,
         padding_mask: Mask | None = None,
         causal: Any = None,
-        need_weights: bool = False,
+        return_weights: bool | Literal["mean"] = False,
     ) -> Any: ...
 
     def __call__(
         self,
         source: Any,
         *,
+        source_lengths: Any = None,
         mask: Mask | None = None,
         padding_mask: Mask | None = None,
         causal: Any = None,
-        need_weights: bool = False,
+        return_weights: bool | Literal["mean"] = False,
     ) -> Any: ...
 
 class TransformerDecoderLayer(Module):
@@ -427,12 +429,14 @@ class TransformerDecoderLayer(Module):
         target: Any,
         memory: Any,
         *,
+        target_lengths: Any = None,
+        memory_lengths: Any = None,
         target_mask: Mask | None = None,
         memory_mask: Mask | None = None,
         target_padding_mask: Mask | None = None,
         memory_padding_mask: Mask | None = None,
         target_causal: Any = None,
-        need_weights: bool = False,
+        return_weights: bool | Literal["mean"] = False,
     ) -> Any: ...
 
     def __call__(
@@ -440,12 +444,14 @@ class TransformerDecoderLayer(Module):
         target: Any,
         memory: Any,
         *,
+        target_lengths: Any = None,
+        memory_lengths: Any = None,
         target_mask: Mask | None = None,
         memory_mask: Mask | None = None,
         target_padding_mask: Mask | None = None,
         memory_padding_mask: Mask | None = None,
         target_causal: Any = None,
-        need_weights: bool = False,
+        return_weights: bool | Literal["mean"] = False,
     ) -> Any: ...
 
 class TransformerEncoder(Module):
@@ -455,20 +461,22 @@ class TransformerEncoder(Module):
         self,
         source: Any,
         *,
+        source_lengths: Any = None,
         mask: Mask | None = None,
         padding_mask: Mask | None = None,
         causal: Any = None,
-        need_weights: bool = False,
+        return_weights: bool | Literal["mean"] = False,
     ) -> Any: ...
 
     def __call__(
         self,
         source: Any,
         *,
+        source_lengths: Any = None,
         mask: Mask | None = None,
         padding_mask: Mask | None = None,
         causal: Any = None,
-        need_weights: bool = False,
+        return_weights: bool | Literal["mean"] = False,
     ) -> Any: ...
 
 class DecoderCache:
@@ -486,12 +494,14 @@ class TransformerDecoder(Module):
         target: Any,
         memory: Any,
         *,
+        target_lengths: Any = None,
+        memory_lengths: Any = None,
         target_mask: Mask | None = None,
         memory_mask: Mask | None = None,
         target_padding_mask: Mask | None = None,
         memory_padding_mask: Mask | None = None,
         target_causal: Any = None,
-        need_weights: bool = False,
+        return_weights: bool | Literal["mean"] = False,
     ) -> Any: ...
 
     def __call__(
@@ -499,16 +509,24 @@ class TransformerDecoder(Module):
         target: Any,
         memory: Any,
         *,
+        target_lengths: Any = None,
+        memory_lengths: Any = None,
         target_mask: Mask | None = None,
         memory_mask: Mask | None = None,
         target_padding_mask: Mask | None = None,
         memory_padding_mask: Mask | None = None,
         target_causal: Any = None,
-        need_weights: bool = False,
+        return_weights: bool | Literal["mean"] = False,
     ) -> Any: ...
 
     def decode(
-        self, target: Any, memory: Any, cache: DecoderCache, *, memory_padding_mask: Mask | None = None
+        self,
+        target: Any,
+        memory: Any,
+        cache: DecoderCache,
+        *,
+        memory_lengths: Any = None,
+        memory_padding_mask: Mask | None = None,
     ) -> Any: ...
 
 class Transformer(Module):
@@ -519,6 +537,8 @@ class Transformer(Module):
         source: Any,
         target: Any,
         *,
+        source_lengths: Any = None,
+        target_lengths: Any = None,
         source_mask: Mask | None = None,
         target_mask: Mask | None = None,
         memory_mask: Mask | None = None,
@@ -527,6 +547,7 @@ class Transformer(Module):
         memory_padding_mask: Mask | None = None,
         source_causal: Any = None,
         target_causal: Any = None,
+        return_weights: bool | Literal["mean"] = False,
     ) -> Any: ...
 
     def __call__(
@@ -534,6 +555,8 @@ class Transformer(Module):
         source: Any,
         target: Any,
         *,
+        source_lengths: Any = None,
+        target_lengths: Any = None,
         source_mask: Mask | None = None,
         target_mask: Mask | None = None,
         memory_mask: Mask | None = None,
@@ -542,6 +565,7 @@ class Transformer(Module):
         memory_padding_mask: Mask | None = None,
         source_causal: Any = None,
         target_causal: Any = None,
+        return_weights: bool | Literal["mean"] = False,
     ) -> Any: ...
 
     @property
@@ -613,7 +637,7 @@ class AdamW(Optimizer):
         master_weights: bool = True,
     ) -> None: ...
 
-def warmup_schedule(d_model: int, warmup_steps: int, factor: float = 1.0) -> Callable[[int], float]: ...
+def warmup_schedule(width: int, warmup_steps: int, factor: float = 1.0) -> Callable[[int], float]: ...
 
 def cosine_schedule(
     peak: float, steps: int, *, warmup_steps: int = 0, final_rate: float = 0.0

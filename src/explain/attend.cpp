@@ -83,17 +83,13 @@ AttentionRecord attend(const Translator& translator, const std::string& text, co
 
   const NoGradGuard no_grad;
   const EvaluationGuard evaluation(model);
-  std::vector<Tensor> encoder, decoder, cross;
-  model.forward({.source = one_row(source),
-                 .target = one_row(read),
-                 .encoder_weights = &encoder,
-                 .decoder_weights = &decoder,
-                 .cross_weights = &cross});
+  const TranslationResult seen =
+      model.forward({.source = one_row(source), .target = one_row(read), .weights = Weights::per_head});
   const std::vector<std::string> source_tokens = tokens_of(tokenizer, source);
   const std::vector<std::string> written_tokens = tokens_of(tokenizer, written);
-  record.parts.push_back({"encoder", source_tokens, source_tokens, first_entries(encoder)});
-  record.parts.push_back({"decoder", written_tokens, tokens_of(tokenizer, read), first_entries(decoder)});
-  record.parts.push_back({"cross", written_tokens, source_tokens, first_entries(cross)});
+  record.parts.push_back({"encoder", source_tokens, source_tokens, first_entries(seen.encoder_weights)});
+  record.parts.push_back({"decoder", written_tokens, tokens_of(tokenizer, read), first_entries(seen.decoder_weights)});
+  record.parts.push_back({"cross", written_tokens, source_tokens, first_entries(seen.cross_weights)});
   return record;
 }
 

@@ -10,7 +10,6 @@
 #include "generate/beam.h"
 #include "generate/decoding_batch.h"
 #include "headway/autograd.h"
-#include "headway/ops.h"
 #include "nn/evaluation_guard.h"
 
 namespace headway::inline v0 {

@@ -31,7 +31,7 @@ EncodedSources StepDecoder::encode(const SourceList& sources) const {
     row += longest;
     encoded.lengths.push_back(static_cast<std::int64_t>(source->size()));
   }
-  encoded.memory = model_.encode(ids, Tensor::from(encoded.lengths, {count}));
+  encoded.memory = model_.encode(ids, encoded.lengths).output;
   return encoded;
 }
 

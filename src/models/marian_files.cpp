@@ -1,7 +1,9 @@
 // Loading and saving a Marian model directory.
+#include <algorithm>
 #include <array>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/check.h"
 #include "base/files.h"
@@ -115,6 +117,11 @@ Tensor joined(const MarianTensor& wanted, File& file) {
   return pieces.size() == 1 ? pieces.front() : concat(pieces, 0);
 }
 
+bool is_zero(const Tensor& tensor) {
+  const std::vector<double> values = tensor.to_vector();
+  return std::all_of(values.begin(), values.end(), [](double value) { return value == 0.0; });
+}
+
 }  // namespace
 
 TranslationModel TranslationModel::load(const fs::path& directory) {
@@ -133,6 +140,7 @@ TranslationModel TranslationModel::load(const fs::path& directory) {
   file.check_all_used();
   TranslationModel model(options);
   model.load_state_dict(state);
+  model.trains_pad_row_ = !is_zero(state.at("shared.weight").select(0, options.pad_token_id));
   return model;
 }
 

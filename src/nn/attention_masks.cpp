@@ -1,5 +1,6 @@
 #include "nn/attention_masks.h"
 
+#include <limits>
 #include <vector>
 
 #include "base/check.h"
@@ -8,22 +9,22 @@
 namespace headway::inline v0::internal {
 namespace {
 
+Mask with_tensor(const Mask& mask, const Tensor& tensor) {
+  return mask.true_keeps() ? Mask::keep(tensor) : Mask::drop(tensor);
+}
+
 // A mask or bias as four dimensions that broadcast to [batch, heads, query_length, key_length].
 Tensor as_four_dimensions(const char* name, const Tensor& given, const MaskShape& shape) {
   const Shape matrix = {shape.query_length, shape.key_length};
-  check(given.rank() >= 2 && given.rank() <= 4, "MultiHeadAttention: ", name, " is ", given, ", expected ", matrix,
-        ", or with heads, or with batch and heads in front");
+  check(given.rank() != 3, "MultiHeadAttention: ", name, " is ", given, ", expected ", matrix,
+        " or four dimensions [batch, heads, query_length, key_length]: unsqueeze(1) makes them of one matrix for each "
+        "batch entry, unsqueeze(0) of one for each head");
+  check(given.rank() == 2 || given.rank() == 4, "MultiHeadAttention: ", name, " is ", given, ", expected ", matrix,
+        " or four dimensions [batch, heads, query_length, key_length]");
   check((given.size(-2) == shape.query_length || given.size(-2) == 1) &&
             (given.size(-1) == shape.key_length || given.size(-1) == 1),
         "MultiHeadAttention: ", name, " is ", given, ", expected the last two sizes ", matrix);
   if (given.rank() == 2) return given.unsqueeze(0).unsqueeze(0);
-  if (given.rank() == 3) {
-    const std::int64_t first = given.size(0);
-    if (first == shape.heads || first == 1) return given.unsqueeze(0);
-    check(first == shape.batch * shape.heads, "MultiHeadAttention: ", name, " is ", given,
-          ", expected a first size of ", shape.heads, " heads, or of ", shape.batch, " * ", shape.heads);
-    return given.reshape({shape.batch, shape.heads, given.size(1), given.size(2)});
-  }
   check((given.size(0) == shape.batch || given.size(0) == 1) && (given.size(1) == shape.heads || given.size(1) == 1),
         "MultiHeadAttention: ", name, " is ", given, ", expected a batch of ", shape.batch, " and ", shape.heads,
         " heads");
@@ -52,100 +53,122 @@ std::vector<std::int64_t> lengths_of(const Mask& padding) {
   return lengths;
 }
 
-// One boolean mask out of several, in which true keeps; on the CPU.
-class Keep {
- public:
-  explicit Keep(const Shape& shape) : keep_(Tensor::full(shape, 1.0, DType::boolean)), shape_(shape) {}
-
-  // Drops what the mask, which broadcasts to the shape, does not keep.
-  void restrict_to(const Tensor& mask, bool true_keeps) {
-    const Tensor every = mask.to(Device::cpu()).expand(shape_).contiguous();
-    const bool* value = every.data<bool>();
-    bool* keep = keep_.data<bool>();
-    for (std::int64_t i = 0; i < keep_.element_count(); ++i) keep[i] = keep[i] && value[i] == true_keeps;
-  }
-
-  const Tensor& tensor() const { return keep_; }
-
- private:
-  Tensor keep_;
-  Shape shape_;
-};
-
-// (query_length, key_length): which keys causality leaves.
-Tensor causal_keep(const MaskShape& shape, Causal causal) {
-  Tensor keep = Tensor::empty({shape.query_length, shape.key_length}, DType::boolean);
-  const std::int64_t offset =
-      causal == Causal::bottom_right ? shape.key_length - shape.query_length : shape.query_offset;
-  bool* value = keep.data<bool>();
-  for (std::int64_t q = 0; q < shape.query_length; ++q) {
-    for (std::int64_t k = 0; k < shape.key_length; ++k) *value++ = k <= q + offset;
-  }
-  return keep;
-}
-
-// The same with columns of `value` for the extra keys.
+// The same with columns of `value` for the extra keys, which come first.
 Tensor with_extra_keys(const Tensor& mask, const MaskShape& shape, double value) {
+  if (shape.extra_keys == 0) return mask;
   Shape full = mask.shape();
   full[-1] = shape.key_length;
   Shape extra = full;
   extra[-1] = shape.extra_keys;
   const Tensor columns = Tensor::full(extra, value, mask.dtype(), mask.device());
-  if (is_floating(mask.dtype())) return concat({mask.expand(full), columns}, -1);
+  if (is_floating(mask.dtype())) return concat({columns, mask.expand(full)}, -1);
   full[-1] += shape.extra_keys;
   Tensor joined = Tensor::empty(full, mask.dtype(), mask.device());
-  joined.slice(-1, 0, shape.key_length).copy_from(mask);
-  joined.slice(-1, shape.key_length, full[-1]).copy_from(columns);
+  joined.slice(-1, 0, shape.extra_keys).copy_from(columns);
+  joined.slice(-1, shape.extra_keys, full[-1]).copy_from(mask);
   return joined;
+}
+
+Mask with_extra_keys(const Mask& mask, const MaskShape& shape) {
+  return with_tensor(mask, with_extra_keys(mask.tensor(), shape, mask.true_keeps() ? 1.0 : 0.0));
+}
+
+// 0 where the mask keeps and -infinity where it does not, which attention() takes for masked.
+Tensor as_bias(const Mask& mask, DType dtype, Device device) {
+  const Tensor dense = mask.tensor().to(Device::cpu()).contiguous();
+  const Tensor bias = Tensor::empty(dense.shape(), DType::float32);
+  const bool* value = dense.data<bool>();
+  float* added = bias.data<float>();
+  for (std::int64_t i = 0; i < dense.element_count(); ++i) {
+    added[i] = value[i] == mask.true_keeps() ? 0.0F : -std::numeric_limits<float>::infinity();
+  }
+  return bias.to(dtype).to(device);
+}
+
+// Padding that is not all at the end. It has the place of the mask; where that is taken, the small tensor joins the
+// bias, so that nothing of the size of all scores is made on the host.
+void set_padding(const Mask& padding, const MaskShape& shape, AttentionOptions& options) {
+  const Mask keys = with_extra_keys(with_tensor(padding, padding.tensor().unsqueeze(1).unsqueeze(1)), shape);
+  if (!options.mask.defined()) {
+    options.mask = keys;
+  } else if (!options.bias.defined()) {
+    options.bias = as_bias(keys, shape.dtype, shape.device);
+  } else {
+    options.bias = add(options.bias, as_bias(keys, options.bias.dtype(), options.bias.device()));
+  }
+}
+
+// Lengths that count the extra keys too.
+PerEntry with_extra_keys(const PerEntry& lengths, const MaskShape& shape) {
+  if (shape.extra_keys == 0) return lengths;
+  const PerEntry checked = checked_lengths("MultiHeadAttention", "key_lengths", lengths, shape.batch, shape.key_length);
+  std::vector<std::int64_t> longer;
+  for (const double length : checked.tensor().to_vector()) {
+    longer.push_back(static_cast<std::int64_t>(length) + shape.extra_keys);
+  }
+  return longer;
+}
+
+void set_lengths(const LayerMasks& masks, const MaskShape& shape, AttentionOptions& options) {
+  check(!masks.key_lengths.defined() || !masks.padding.defined(),
+        "MultiHeadAttention: key_lengths and key_padding_mask are both given, expected one of them");
+  if (masks.key_lengths.defined()) options.key_lengths = with_extra_keys(masks.key_lengths, shape);
+  if (!masks.padding.defined()) return;
+  const Tensor& given = masks.padding.tensor();
+  check_boolean("key_padding_mask", masks.padding);
+  check(given.shape() == Shape({shape.batch, shape.key_length}), "MultiHeadAttention: key_padding_mask is ", given,
+        ", expected ", Shape({shape.batch, shape.key_length}));
+  const std::vector<std::int64_t> lengths = lengths_of(masks.padding);
+  if (lengths.empty()) {
+    set_padding(masks.padding, shape, options);
+  } else {
+    options.key_lengths = with_extra_keys(PerEntry(lengths), shape);
+  }
 }
 
 }  // namespace
 
 void set_masks(const LayerMasks& masks, const MaskShape& shape, AttentionOptions& options) {
   if (masks.bias.defined()) {
-    const Tensor bias = as_four_dimensions("bias", masks.bias, shape);
-    options.bias = shape.extra_keys > 0 ? with_extra_keys(bias, shape, 0.0) : bias;
+    options.bias = with_extra_keys(as_four_dimensions("bias", masks.bias, shape), shape, 0.0);
   }
-  Mask mask;
   if (masks.mask.defined()) {
     check_boolean("mask", masks.mask);
-    const Tensor tensor = as_four_dimensions("mask", masks.mask.tensor(), shape);
-    mask = masks.mask.true_keeps() ? Mask::keep(tensor) : Mask::drop(tensor);
+    options.mask =
+        with_extra_keys(with_tensor(masks.mask, as_four_dimensions("mask", masks.mask.tensor(), shape)), shape);
   }
-  Tensor padding;  // (batch, 1, 1, key_length)
-  if (masks.padding.defined()) {
-    const Tensor& given = masks.padding.tensor();
-    check_boolean("key_padding_mask", masks.padding);
-    check(given.shape() == Shape({shape.batch, shape.key_length}), "MultiHeadAttention: key_padding_mask is ", given,
-          ", expected ", Shape({shape.batch, shape.key_length}));
-    const std::vector<std::int64_t> lengths = lengths_of(masks.padding);
-    if (!lengths.empty() && shape.extra_keys == 0) {
-      options.key_lengths = lengths;
-    } else {
-      padding = given.unsqueeze(1).unsqueeze(1);
-    }
-  }
+  set_lengths(masks, shape, options);
   options.causal = masks.causal;
-  if (shape.query_offset > 0 || options.key_lengths.defined()) {
-    // bottom_right counts from each entry's own length unless told otherwise; here all keys are meant.
-    options.query_offset =
-        masks.causal == Causal::bottom_right ? shape.key_length - shape.query_length : shape.query_offset;
+  // The extra keys shift every query by their number, so that it sees them and the keys that it saw without them.
+  if (masks.causal == Causal::top_left && shape.query_offset + shape.extra_keys > 0) {
+    options.query_offset = shape.query_offset + shape.extra_keys;
   }
-  const bool causal_by_mask = shape.extra_keys > 0 && masks.causal != Causal::none;
-  if (!padding.defined() && !causal_by_mask && shape.extra_keys == 0) {
-    options.mask = mask;
-    return;
+  // bottom_right counts from each entry's own length unless an offset is given; here all keys are meant.
+  if (masks.causal == Causal::bottom_right && options.key_lengths.defined()) {
+    options.query_offset = shape.key_length - shape.query_length + shape.extra_keys;
   }
-  if (!padding.defined() && !causal_by_mask && !mask.defined()) return;
-  const bool by_head = mask.defined() && mask.tensor().size(1) != 1;
-  Keep keep({shape.batch, by_head ? shape.heads : 1, shape.query_length, shape.key_length});
-  if (mask.defined()) keep.restrict_to(mask.tensor(), mask.true_keeps());
-  if (padding.defined()) keep.restrict_to(padding, masks.padding.true_keeps());
-  if (causal_by_mask) {
-    keep.restrict_to(causal_keep(shape, masks.causal), true);
-    options.causal = Causal::none;
+}
+
+void bring_to_host(PerEntry& lengths, Mask& padding) {
+  if (lengths.defined()) lengths = PerEntry(lengths.tensor().to(Device::cpu()));
+  if (padding.defined()) padding = with_tensor(padding, padding.tensor().to(Device::cpu()));
+}
+
+PerEntry checked_lengths(const char* function, const char* argument, const PerEntry& lengths, std::int64_t batch,
+                         std::int64_t most) {
+  if (!lengths.defined()) return {};
+  const Tensor& given = lengths.tensor();
+  const bool is_integer = given.dtype() == DType::int32 || given.dtype() == DType::int64;
+  const bool is_single = given.element_count() == 1 && given.rank() <= 1;
+  check(is_integer && (is_single || given.shape() == Shape({batch})), function, ": ", argument, " is ", given,
+        ", expected one integer or int64", Shape({batch}));
+  const Tensor wide = given.to(Device::cpu()).to(DType::int64).contiguous();
+  for (std::int64_t entry = 0; entry < wide.element_count(); ++entry) {
+    const std::int64_t length = wide.data<std::int64_t>()[entry];
+    check(length >= 0 && length <= most, function, ": ", argument, " has ", length, " at ", entry, ", expected 0 to ",
+          most);
   }
-  options.mask = Mask::keep(shape.extra_keys > 0 ? with_extra_keys(keep.tensor(), shape, 1.0) : keep.tensor());
+  return PerEntry(wide);
 }
 
 }  // namespace headway::inline v0::internal

@@ -5,15 +5,15 @@
 namespace headway::inline v0 {
 
 Embedding::Embedding(const EmbeddingOptions& options) : options_(options) {
-  internal::check(options.count > 0 && options.features > 0, "Embedding: count is ", options.count, " and features is ",
-                  options.features, ", expected both above 0");
+  internal::check(options.count > 0 && options.width > 0, "Embedding: count is ", options.count, " and width is ",
+                  options.width, ", expected both above 0");
   auto& padding = options_.padding_index;
   if (padding) {
     internal::check(*padding >= -options.count && *padding < options.count, "Embedding: padding_index is ", *padding,
                     ", expected one of ", options.count, " rows");
     if (*padding < 0) *padding += options.count;
   }
-  Tensor weight = internal::normal({options.count, options.features}, options.dtype);
+  Tensor weight = internal::normal({options.count, options.width}, options.dtype);
   if (padding) weight.select(0, *padding).fill(0);
   weight_ = add_parameter("weight", weight);
 }

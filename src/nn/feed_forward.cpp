@@ -5,12 +5,12 @@ namespace headway::inline v0 {
 namespace {
 
 FeedForwardOptions with_hidden(FeedForwardOptions options) {
-  if (options.hidden == 0) options.hidden = 4 * options.features;
+  if (options.hidden == 0) options.hidden = 4 * options.width;
   return options;
 }
 
 LinearOptions inner(const FeedForwardOptions& options, Activation activation) {
-  return {.in_features = options.features,
+  return {.in_features = options.width,
           .out_features = options.hidden,
           .bias = options.bias,
           .activation = activation,
@@ -23,7 +23,7 @@ FeedForward::FeedForward(const FeedForwardOptions& options)
     : options_(with_hidden(options)),
       linear1_(inner(options_, options_.activation)),
       linear2_({.in_features = options_.hidden,
-                .out_features = options_.features,
+                .out_features = options_.width,
                 .bias = options_.bias,
                 .dtype = options_.dtype}),
       dropout_(options.dropout) {

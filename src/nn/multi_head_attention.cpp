@@ -186,15 +186,24 @@ struct MultiHeadAttention::Call {
     return {heads(parts[0], 0, query_heads), heads(parts[1], 0, kv_heads), heads(parts[2], 0, kv_heads)};
   }
 
-  // Appends learned and zero keys or values to [batch, kv_heads, length, head_dim].
+  // Puts learned and zero keys or values before [batch, kv_heads, length, head_dim], where causality and lengths leave
+  // them visible to every query.
   Tensor with_extra_keys(const Tensor& tensor, const Parameter& learned) const {
-    std::vector<Tensor> parts = {tensor};
+    std::vector<Tensor> parts;
     const Shape one = {tensor.size(0), tensor.size(1), 1, tensor.size(3)};
     if (learned.defined()) {
       parts.push_back(learned.get().view({1, layer.kv_heads_, 1, layer.head_dim_}).expand(one));
     }
     if (layer.options_.add_zero_attn) parts.push_back(Tensor::zeros(one, tensor.dtype(), tensor.device()));
-    return parts.size() == 1 ? tensor : concat(parts, 2);
+    if (parts.empty()) return tensor;
+    parts.push_back(tensor);
+    return concat(parts, 2);
+  }
+
+  // Weights [..., extra_keys + key_length] with the extra keys last, where torch has them.
+  static Tensor with_extra_keys_last(const Tensor& weights, std::int64_t extra_keys) {
+    if (extra_keys == 0 || !weights.defined()) return weights;
+    return concat({weights.slice(-1, extra_keys, weights.size(-1)), weights.slice(-1, 0, extra_keys)}, -1);
   }
 
   // Queries, keys and values as tensors of their own: rotated, cached, extended.
@@ -221,20 +230,25 @@ struct MultiHeadAttention::Call {
 
   AttentionOptions attention_options(std::int64_t key_length, std::int64_t extra_keys) const {
     AttentionOptions options;
-    internal::set_masks(
-        {.padding = input.key_padding_mask, .mask = input.mask, .bias = input.bias, .causal = input.causal},
-        {.batch = batch(input.query),
-         .heads = layer.options_.num_heads,
-         .query_length = length(input.query),
-         .key_length = key_length,
-         .extra_keys = extra_keys,
-         .query_offset = input.cache && !input.cache_is_static ? cached : 0},
-        options);
+    internal::set_masks({.key_lengths = input.key_lengths,
+                         .padding = input.key_padding_mask,
+                         .mask = input.mask,
+                         .bias = input.bias,
+                         .causal = input.causal},
+                        {.batch = batch(input.query),
+                         .heads = layer.options_.num_heads,
+                         .query_length = length(input.query),
+                         .key_length = key_length,
+                         .extra_keys = extra_keys,
+                         .query_offset = input.cache && !input.cache_is_static ? cached : 0,
+                         .dtype = input.query.dtype(),
+                         .device = input.query.device()},
+                        options);
     if (layer.options_.dropout > 0 && layer.is_training()) {
       options.dropout = layer.options_.dropout;
       options.seed = next_random_seed();
     }
-    if (input.need_weights) options.weights = input.average_weights ? Weights::mean : Weights::per_head;
+    options.weights = input.weights;
     return options;
   }
 
@@ -245,7 +259,9 @@ struct MultiHeadAttention::Call {
       return internal::attention_of_heads(heads[0], heads[1], heads[2], attention_options(length(input.key), 0));
     }
     const auto [query, key, value] = separate(heads);
-    return attention(query, key, value, attention_options(key.size(2) - extra_keys, extra_keys));
+    AttentionResult result = attention(query, key, value, attention_options(key.size(2) - extra_keys, extra_keys));
+    result.weights = with_extra_keys_last(result.weights, extra_keys);
+    return result;
   }
 
   MultiHeadAttentionResult run() const {

@@ -6,7 +6,7 @@
 namespace headway::inline v0 {
 namespace {
 
-// Rows offset .. offset + length of a table, for x [batch, length, features] or [length, features].
+// Rows offset .. offset + length of a table, for x [batch, length, width] or [length, width].
 Tensor rows_for(const char* name, const Tensor& table, const Tensor& x, std::int64_t offset) {
   internal::check(x.rank() >= 2 && x.size(-1) == table.size(1), name, ": x is ", x, ", expected [batch, length, ",
                   table.size(1), "]");
@@ -16,8 +16,8 @@ Tensor rows_for(const char* name, const Tensor& table, const Tensor& x, std::int
 }
 
 void check_options(const char* name, const PositionsOptions& options) {
-  internal::check(options.max_length > 0 && options.features > 0, name, ": max_length is ", options.max_length,
-                  " and features is ", options.features, ", expected both above 0");
+  internal::check(options.max_length > 0 && options.width > 0, name, ": max_length is ", options.max_length,
+                  " and width is ", options.width, ", expected both above 0");
 }
 
 }  // namespace
@@ -26,7 +26,7 @@ SinusoidalPositions::SinusoidalPositions(const PositionsOptions& options)
     : options_(options), dropout_(options.dropout) {
   check_options("SinusoidalPositions", options);
   table_ = std::make_shared<internal::DeviceCopies>(
-      sinusoidal_positions(options.max_length, options.features, options.layout, options.dtype));
+      sinusoidal_positions(options.max_length, options.width, options.layout, options.dtype));
   add_module("dropout", dropout_);
 }
 
@@ -37,7 +37,7 @@ Tensor SinusoidalPositions::forward(const Tensor& x, std::int64_t offset) const 
 
 LearnedPositions::LearnedPositions(const PositionsOptions& options) : options_(options), dropout_(options.dropout) {
   check_options("LearnedPositions", options);
-  weight_ = add_parameter("weight", internal::normal({options.max_length, options.features}, options.dtype));
+  weight_ = add_parameter("weight", internal::normal({options.max_length, options.width}, options.dtype));
   add_module("dropout", dropout_);
 }
 

@@ -2,30 +2,21 @@
 #include "headway/transformer.h"
 
 #include <string>
+#include <utility>
 
 #include "base/check.h"
+#include "nn/attention_masks.h"
 #include "nn/initial_values.h"
 
 namespace headway::inline v0 {
 namespace {
 
 TransformerStackOptions stack_options(const TransformerOptions& options, std::int64_t num_layers) {
-  return {.layer = {.d_model = options.d_model,
-                    .nhead = options.nhead,
-                    .dim_feedforward = options.dim_feedforward,
-                    .dropout = options.dropout,
-                    .activation = options.activation,
-                    .layer_norm_eps = options.layer_norm_eps,
-                    .batch_first = options.batch_first,
-                    .norm_first = options.norm_first,
-                    .bias = options.bias,
-                    .dtype = options.dtype},
-          .num_layers = num_layers,
-          .final_norm = true};
+  return {.layer = options.layer, .num_layers = num_layers, .final_norm = true};
 }
 
 LayerNorm final_norm(const TransformerStackOptions& options) {
-  return LayerNorm({.features = options.layer.d_model,
+  return LayerNorm({.width = options.layer.d_model,
                     .epsilon = options.layer.layer_norm_eps,
                     .bias = options.layer.bias,
                     .dtype = options.layer.dtype});
@@ -54,10 +45,17 @@ TransformerEncoder::TransformerEncoder(const TransformerStackOptions& options) {
   }
 }
 
-Tensor TransformerEncoder::forward(const EncoderInput& input) const {
+EncoderResult TransformerEncoder::forward(const EncoderInput& input) const {
   EncoderInput step = input;
-  for (const TransformerEncoderLayer& layer : layers_) step.source = layer.forward(step);
-  return norm_ ? norm_->forward(step.source) : step.source;
+  internal::bring_to_host(step.source_lengths, step.padding_mask);
+  EncoderResult result;
+  for (const TransformerEncoderLayer& layer : layers_) {
+    const auto [output, weights] = layer.forward(step);
+    step.source = output;
+    if (input.weights != Weights::none) result.weights.push_back(weights);
+  }
+  result.output = norm_ ? norm_->forward(step.source) : step.source;
+  return result;
 }
 
 TransformerDecoder::TransformerDecoder(const TransformerStackOptions& options) {
@@ -72,21 +70,32 @@ TransformerDecoder::TransformerDecoder(const TransformerStackOptions& options) {
   }
 }
 
-Tensor TransformerDecoder::forward(const DecoderInput& input) const {
+DecoderResult TransformerDecoder::run(const DecoderInput& input, DecoderCache* cache) const {
   DecoderInput step = input;
-  for (const TransformerDecoderLayer& layer : layers_) step.target = layer.forward(step);
-  return norm_ ? norm_->forward(step.target) : step.target;
+  internal::bring_to_host(step.target_lengths, step.target_padding_mask);
+  internal::bring_to_host(step.memory_lengths, step.memory_padding_mask);
+  DecoderResult result;
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const auto [output, self_weights, memory_weights] =
+        cache ? layers_[i].forward(step, &cache->self_attention[i], &cache->memory_attention[i])
+              : layers_[i].forward(step);
+    step.target = output;
+    if (input.weights == Weights::none) continue;
+    result.self_weights.push_back(self_weights);
+    result.memory_weights.push_back(memory_weights);
+  }
+  result.output = norm_ ? norm_->forward(step.target) : step.target;
+  return result;
 }
 
-Tensor TransformerDecoder::forward(const DecoderInput& input, DecoderCache& cache) const {
+DecoderResult TransformerDecoder::forward(const DecoderInput& input) const { return run(input, nullptr); }
+
+DecoderResult TransformerDecoder::forward(const DecoderInput& input, DecoderCache& cache) const {
   cache.self_attention.resize(layers_.size());
   cache.memory_attention.resize(layers_.size());
-  DecoderInput step = input;
-  step.target_causal = Causal::top_left;
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
-    step.target = layers_[i].forward(step, &cache.self_attention[i], &cache.memory_attention[i]);
-  }
-  return norm_ ? norm_->forward(step.target) : step.target;
+  DecoderInput causal = input;
+  causal.target_causal = Causal::top_left;
+  return run(causal, &cache);
 }
 
 Transformer::Transformer(const TransformerOptions& options)
@@ -101,18 +110,30 @@ Transformer::Transformer(const TransformerOptions& options)
   }
 }
 
-Tensor Transformer::forward(const TransformerInput& input) const {
-  const Tensor memory = encoder_.forward({.source = input.source,
-                                          .mask = input.source_mask,
-                                          .padding_mask = input.source_padding_mask,
-                                          .causal = input.source_causal});
-  return decoder_.forward({.target = input.target,
-                           .memory = memory,
-                           .target_mask = input.target_mask,
-                           .memory_mask = input.memory_mask,
-                           .target_padding_mask = input.target_padding_mask,
-                           .memory_padding_mask = input.memory_padding_mask,
-                           .target_causal = input.target_causal});
+TransformerResult Transformer::forward(const TransformerInput& input) const {
+  PerEntry source_lengths = input.source_lengths;
+  Mask source_padding_mask = input.source_padding_mask;
+  internal::bring_to_host(source_lengths, source_padding_mask);
+  EncoderResult encoded = encoder_.forward({.source = input.source,
+                                            .source_lengths = source_lengths,
+                                            .mask = input.source_mask,
+                                            .padding_mask = source_padding_mask,
+                                            .causal = input.source_causal,
+                                            .weights = input.weights});
+  DecoderResult decoded = decoder_.forward({.target = input.target,
+                                            .memory = encoded.output,
+                                            .target_lengths = input.target_lengths,
+                                            .memory_lengths = source_lengths,
+                                            .target_mask = input.target_mask,
+                                            .memory_mask = input.memory_mask,
+                                            .target_padding_mask = input.target_padding_mask,
+                                            .memory_padding_mask = input.memory_padding_mask,
+                                            .target_causal = input.target_causal,
+                                            .weights = input.weights});
+  return {.output = decoded.output,
+          .encoder_weights = std::move(encoded.weights),
+          .decoder_weights = std::move(decoded.self_weights),
+          .cross_weights = std::move(decoded.memory_weights)};
 }
 
 }  // namespace headway::inline v0

@@ -29,7 +29,7 @@ LinearOptions second_linear(const TransformerLayerOptions& options) {
 }
 
 LayerNormOptions norm(const TransformerLayerOptions& options) {
-  return {.features = options.d_model, .epsilon = options.layer_norm_eps, .bias = options.bias, .dtype = options.dtype};
+  return {.width = options.d_model, .epsilon = options.layer_norm_eps, .bias = options.bias, .dtype = options.dtype};
 }
 
 }  // namespace
@@ -52,24 +52,28 @@ TransformerEncoderLayer::TransformerEncoderLayer(const TransformerLayerOptions& 
   add_module("activation_dropout", activation_dropout_);
 }
 
-Tensor TransformerEncoderLayer::forward(const EncoderInput& input) const {
+EncoderLayerResult TransformerEncoderLayer::forward(const EncoderInput& input) const {
+  EncoderLayerResult result;
   const auto attend = [&](const Tensor& x) {
     auto [output, weights] = self_attn_.forward({.query = x,
                                                  .causal = input.causal,
+                                                 .key_lengths = input.source_lengths,
                                                  .key_padding_mask = input.padding_mask,
                                                  .mask = input.mask,
-                                                 .need_weights = input.weights != nullptr});
-    if (input.weights) input.weights->push_back(weights);
+                                                 .weights = input.weights});
+    result.weights = weights;
     return output;
   };
   const auto feed_forward = [&](const Tensor& x) { return linear2_.forward(activation_dropout_.forward(linear1_, x)); };
   Tensor x = input.source;
   if (options_.norm_first) {
     const auto [normed, sum] = dropout_.add_to(x, attend(norm1_.forward(x)), norm2_);
-    return dropout_.add_to(sum, feed_forward(normed));
+    result.output = dropout_.add_to(sum, feed_forward(normed));
+    return result;
   }
   x = dropout_.add_to(x, attend(x), norm1_).normed;
-  return dropout_.add_to(x, feed_forward(x), norm2_).normed;
+  result.output = dropout_.add_to(x, feed_forward(x), norm2_).normed;
+  return result;
 }
 
 TransformerDecoderLayer::TransformerDecoderLayer(const TransformerLayerOptions& options)
@@ -94,30 +98,35 @@ TransformerDecoderLayer::TransformerDecoderLayer(const TransformerLayerOptions& 
   add_module("activation_dropout", activation_dropout_);
 }
 
-Tensor TransformerDecoderLayer::forward(const DecoderInput& input) const { return forward(input, nullptr, nullptr); }
+DecoderLayerResult TransformerDecoderLayer::forward(const DecoderInput& input) const {
+  return forward(input, nullptr, nullptr);
+}
 
-Tensor TransformerDecoderLayer::forward(const DecoderInput& input, KeyValueCache* self_cache,
-                                        KeyValueCache* memory_cache) const {
+DecoderLayerResult TransformerDecoderLayer::forward(const DecoderInput& input, KeyValueCache* self_cache,
+                                                    KeyValueCache* memory_cache) const {
+  DecoderLayerResult result;
   const auto attend_self = [&](const Tensor& x) {
     auto [output, weights] = self_attn_.forward({.query = x,
                                                  .causal = input.target_causal,
+                                                 .key_lengths = input.target_lengths,
                                                  .key_padding_mask = input.target_padding_mask,
                                                  .mask = input.target_mask,
-                                                 .need_weights = input.self_weights != nullptr,
+                                                 .weights = input.weights,
                                                  .cache = self_cache});
-    if (input.self_weights) input.self_weights->push_back(weights);
+    result.self_weights = weights;
     return output;
   };
   const auto attend_memory = [&](const Tensor& x) {
     auto [output, weights] = multihead_attn_.forward({.query = x,
                                                       .key = input.memory,
                                                       .value = input.memory,
+                                                      .key_lengths = input.memory_lengths,
                                                       .key_padding_mask = input.memory_padding_mask,
                                                       .mask = input.memory_mask,
-                                                      .need_weights = input.memory_weights != nullptr,
+                                                      .weights = input.weights,
                                                       .cache = memory_cache,
                                                       .cache_is_static = memory_cache != nullptr});
-    if (input.memory_weights) input.memory_weights->push_back(weights);
+    result.memory_weights = weights;
     return output;
   };
   const auto feed_forward = [&](const Tensor& x) { return linear2_.forward(activation_dropout_.forward(linear1_, x)); };
@@ -125,11 +134,13 @@ Tensor TransformerDecoderLayer::forward(const DecoderInput& input, KeyValueCache
   if (options_.norm_first) {
     const AddNorm first = dropout_.add_to(x, attend_self(norm1_.forward(x)), norm2_);
     const AddNorm second = dropout_.add_to(first.sum, attend_memory(first.normed), norm3_);
-    return dropout_.add_to(second.sum, feed_forward(second.normed));
+    result.output = dropout_.add_to(second.sum, feed_forward(second.normed));
+    return result;
   }
   x = dropout_.add_to(x, attend_self(x), norm1_).normed;
   x = dropout_.add_to(x, attend_memory(x), norm2_).normed;
-  return dropout_.add_to(x, feed_forward(x), norm3_).normed;
+  result.output = dropout_.add_to(x, feed_forward(x), norm3_).normed;
+  return result;
 }
 
 }  // namespace headway::inline v0

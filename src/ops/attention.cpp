@@ -9,10 +9,18 @@
 
 namespace headway::inline v0 {
 
-PerEntry::PerEntry(std::int64_t value) : values_(Tensor::from<std::int64_t>({value}, {1})) {}
-PerEntry::PerEntry(std::initializer_list<std::int64_t> values) : PerEntry(std::vector<std::int64_t>(values)) {}
-PerEntry::PerEntry(const std::vector<std::int64_t>& values)
-    : values_(Tensor::from<std::int64_t>(values, {static_cast<std::int64_t>(values.size())})) {}
+namespace {
+
+Tensor integers(const std::vector<std::int64_t>& values) { return Tensor::from(values, {std::ssize(values)}); }
+
+}  // namespace
+
+PerEntry::PerEntry(std::int64_t value) : values_(integers({value})) {}
+PerEntry::PerEntry(std::initializer_list<std::int64_t> values) : values_(integers(values)) {}
+PerEntry::PerEntry(const std::vector<std::int64_t>& values) : values_(integers(values)) {}
+
+CumulativeLengths::CumulativeLengths(std::initializer_list<std::int64_t> values) : values_(integers(values)) {}
+CumulativeLengths::CumulativeLengths(const std::vector<std::int64_t>& values) : values_(integers(values)) {}
 
 namespace internal {
 

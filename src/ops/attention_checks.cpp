@@ -39,9 +39,8 @@ void check_inputs(std::string_view function, const Tensor& query, const Tensor& 
 }
 
 // The integers of an option as a vector of `count`; one number is repeated where `repeat` allows it.
-std::vector<std::int64_t> read_integers(std::string_view function, std::string_view name, const PerEntry& option,
+std::vector<std::int64_t> read_integers(std::string_view function, std::string_view name, const Tensor& tensor,
                                         std::int64_t count, bool repeat) {
-  const Tensor& tensor = option.tensor();
   check(tensor.dtype() == DType::int32 || tensor.dtype() == DType::int64, function, ": ", name, " has dtype ",
         tensor.dtype(), ", expected int32 or int64");
   const bool single = repeat && tensor.element_count() == 1 && tensor.rank() <= 1;
@@ -54,12 +53,12 @@ std::vector<std::int64_t> read_integers(std::string_view function, std::string_v
 }
 
 // Cumulative lengths: start at 0, never fall, end at `total`.
-std::vector<std::int64_t> read_cumulative(std::string_view function, std::string_view name, const PerEntry& option,
-                                          std::int64_t total) {
+std::vector<std::int64_t> read_cumulative(std::string_view function, std::string_view name,
+                                          const CumulativeLengths& option, std::int64_t total) {
   const Tensor& tensor = option.tensor();
   check(tensor.rank() == 1 && tensor.size(0) >= 1, function, ": ", name, " has shape ", tensor.shape(),
         ", expected [sequences + 1]");
-  const auto values = read_integers(function, name, option, tensor.size(0), false);
+  const auto values = read_integers(function, name, tensor, tensor.size(0), false);
   check(values.front() == 0, function, ": ", name, " starts at ", values.front(), ", expected 0");
   for (std::size_t i = 1; i < values.size(); ++i) {
     check(values[i] >= values[i - 1], function, ": ", name, " falls from ", values[i - 1], " to ", values[i],
@@ -96,7 +95,7 @@ void make_sequences(std::string_view function, const AttentionOptions& options, 
   const auto count = static_cast<std::int64_t>(problem.sequences.size());
   for (Sequence& sequence : problem.sequences) sequence.key_count = sequence.key_length;
   if (options.key_lengths.defined()) {
-    const auto lengths = read_integers(function, "key_lengths", options.key_lengths, count, true);
+    const auto lengths = read_integers(function, "key_lengths", options.key_lengths.tensor(), count, true);
     for (std::int64_t i = 0; i < count; ++i) {
       Sequence& sequence = problem.sequences[static_cast<std::size_t>(i)];
       const std::int64_t length = lengths[static_cast<std::size_t>(i)];
@@ -109,7 +108,7 @@ void make_sequences(std::string_view function, const AttentionOptions& options, 
     if (options.causal == Causal::bottom_right) sequence.query_offset = sequence.key_count - sequence.query_length;
   }
   if (options.query_offset.defined()) {
-    const auto offsets = read_integers(function, "query_offset", options.query_offset, count, true);
+    const auto offsets = read_integers(function, "query_offset", options.query_offset.tensor(), count, true);
     constexpr std::int64_t kLimit = std::int64_t{1} << 60;
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t offset = offsets[static_cast<std::size_t>(i)];
@@ -124,6 +123,10 @@ void make_sequences(std::string_view function, const AttentionOptions& options, 
 Tensor broadcast(std::string_view function, std::string_view name, const Tensor& tensor,
                  const AttentionProblem& problem) {
   const Shape target = {problem.batch, problem.heads, problem.query_length, problem.key_length};
+  check(tensor.rank() != 3, function, ": ", name, " has shape ", tensor.shape(),
+        ", expected [query_length, key_length]",
+        " or four dimensions [batch, heads, query_length, key_length]: unsqueeze(1) makes them of one matrix for each "
+        "batch entry, unsqueeze(0) of one for each head");
   bool fits = tensor.rank() <= 4;
   for (int i = 1; fits && i <= tensor.rank(); ++i) fits = tensor.size(-i) == 1 || tensor.size(-i) == target[-i];
   check(fits, function, ": ", name, " has shape ", tensor.shape(), ", which does not broadcast to [batch, heads, ",

@@ -207,8 +207,10 @@ TrainingOptions TranslationRun::training_options() {
 BatchLoss TranslationRun::loss_of(const BatchPosition& position) {
   const std::int64_t pad = tokenizer_->pad_id();
   const TranslationBatch batch = make_batch(examples_, plan_->members(position.index), pad);
-  const Tensor logits = weights_->model().forward(
-      {.source = batch.source, .source_lengths = batch.source_lengths, .target = batch.target});
+  const Tensor logits =
+      weights_->model()
+          .forward({.source = batch.source, .source_lengths = batch.source_lengths, .target = batch.target})
+          .logits;
   return {
       .loss = cross_entropy(logits, batch.labels, {.ignore_index = pad, .label_smoothing = config_.label_smoothing}),
       .tokens = batch.tokens};

@@ -51,11 +51,11 @@ Schedule constant_schedule(double rate) {
   return [rate](std::int64_t) { return rate; };
 }
 
-Schedule warmup_schedule(std::int64_t d_model, std::int64_t warmup_steps, double factor) {
-  check(d_model >= 1, "warmup_schedule: d_model is ", d_model, ", expected 1 or more");
+Schedule warmup_schedule(std::int64_t width, std::int64_t warmup_steps, double factor) {
+  check(width >= 1, "warmup_schedule: width is ", width, ", expected 1 or more");
   check(warmup_steps >= 1, "warmup_schedule: warmup_steps is ", warmup_steps, ", expected 1 or more");
   check_rate("warmup_schedule", "factor", factor);
-  const double scale = factor / std::sqrt(static_cast<double>(d_model));
+  const double scale = factor / std::sqrt(static_cast<double>(width));
   const double slope = std::pow(static_cast<double>(warmup_steps), -1.5);
   return [scale, slope](std::int64_t step) {
     check(step >= 1, "warmup_schedule: the step is ", step, ", expected 1 or more");

@@ -26,9 +26,14 @@ Causal causal(const FixtureOptions& options, const std::string& name) {
   return options.flag(name) ? Causal::top_left : Causal::none;
 }
 
+headway::Weights weights(const FixtureOptions& options) {
+  if (!options.flag("need_weights")) return headway::Weights::none;
+  return options.flag("average_weights") ? headway::Weights::mean : headway::Weights::per_head;
+}
+
 // torch joins batch and heads in the first of three dimensions; here they are two: [batch, heads, query, key].
-Tensor with_heads(const Tensor& mask, std::int64_t heads, bool batched) {
-  if (!mask.defined() || mask.rank() != 3 || !batched) return mask;
+Tensor with_heads(const Tensor& mask, std::int64_t heads) {
+  if (!mask.defined() || mask.rank() != 3) return mask;
   return mask.reshape({mask.size(0) / heads, heads, mask.size(1), mask.size(2)});
 }
 
@@ -56,7 +61,7 @@ TorchCase make_multi_head_case(const FixtureOptions& options, DType dtype) {
                                            .batch_first = options.flag("batch_first", true),
                                            .dtype = dtype});
   return {layer, [layer, options](const TensorMap& in) {
-            const Tensor mask = with_heads(find(in, "mask"), options.integer("num_heads"), !options.flag("unbatched"));
+            const Tensor mask = with_heads(find(in, "mask"), options.integer("num_heads"));
             const bool boolean = mask.defined() && mask.dtype() == DType::boolean;
             const auto result = layer.forward({.query = in.at("query"),
                                                .key = find(in, "key"),
@@ -65,8 +70,7 @@ TorchCase make_multi_head_case(const FixtureOptions& options, DType dtype) {
                                                .key_padding_mask = drop(find(in, "padding")),
                                                .mask = boolean ? Mask::drop(mask) : Mask(),
                                                .bias = boolean ? Tensor() : mask,
-                                               .need_weights = options.flag("need_weights"),
-                                               .average_weights = options.flag("average_weights")});
+                                               .weights = weights(options)});
             TensorMap results = {{"output", result.output}};
             if (result.weights.defined()) results["weights"] = result.weights;
             return results;
@@ -91,60 +95,57 @@ headway::TransformerLayerOptions layer_options(const FixtureOptions& options, DT
 }
 
 headway::TransformerOptions model_options(const FixtureOptions& options, DType dtype) {
-  return {.d_model = options.integer("d_model"),
-          .nhead = options.integer("nhead"),
+  return {.layer = layer_options(options, dtype),
           .num_encoder_layers = options.integer("num_encoder_layers"),
-          .num_decoder_layers = options.integer("num_decoder_layers"),
-          .dim_feedforward = options.integer("dim_feedforward"),
-          .dropout = 0.0,
-          .activation = feed_forward_activation(options),
-          .layer_norm_eps = options.real("layer_norm_eps", 1e-5),
-          .batch_first = options.flag("batch_first", true),
-          .norm_first = options.flag("norm_first"),
-          .bias = options.flag("bias", true),
-          .dtype = dtype};
+          .num_decoder_layers = options.integer("num_decoder_layers")};
 }
 
 Mask head_mask(const FixtureOptions& options, const TensorMap& in, const std::string& name) {
-  return drop(with_heads(find(in, name), options.integer("nhead"), true));
+  return drop(with_heads(find(in, name), options.integer("nhead")));
 }
 
 template <typename Encoder>
 TorchCase encoder_case(const Encoder& encoder, const FixtureOptions& options) {
   return {encoder, [encoder, options](const TensorMap& in) {
-            return TensorMap{{"output", encoder.forward({.source = in.at("source"),
-                                                         .mask = head_mask(options, in, "source_mask"),
-                                                         .padding_mask = drop(find(in, "source_padding")),
-                                                         .causal = causal(options, "source_causal")})}};
+            return TensorMap{{"output", encoder
+                                            .forward({.source = in.at("source"),
+                                                      .mask = head_mask(options, in, "source_mask"),
+                                                      .padding_mask = drop(find(in, "source_padding")),
+                                                      .causal = causal(options, "source_causal")})
+                                            .output}};
           }};
 }
 
 template <typename Decoder>
 TorchCase decoder_case(const Decoder& decoder, const FixtureOptions& options) {
   return {decoder, [decoder, options](const TensorMap& in) {
-            return TensorMap{{"output", decoder.forward({.target = in.at("target"),
-                                                         .memory = in.at("memory"),
-                                                         .target_mask = head_mask(options, in, "target_mask"),
-                                                         .memory_mask = head_mask(options, in, "memory_mask"),
-                                                         .target_padding_mask = drop(find(in, "target_padding")),
-                                                         .memory_padding_mask = drop(find(in, "memory_padding")),
-                                                         .target_causal = causal(options, "target_causal")})}};
+            return TensorMap{{"output", decoder
+                                            .forward({.target = in.at("target"),
+                                                      .memory = in.at("memory"),
+                                                      .target_mask = head_mask(options, in, "target_mask"),
+                                                      .memory_mask = head_mask(options, in, "memory_mask"),
+                                                      .target_padding_mask = drop(find(in, "target_padding")),
+                                                      .memory_padding_mask = drop(find(in, "memory_padding")),
+                                                      .target_causal = causal(options, "target_causal")})
+                                            .output}};
           }};
 }
 
 TorchCase make_transformer_case(const FixtureOptions& options, DType dtype) {
   const headway::Transformer model(model_options(options, dtype));
   return {model, [model, options](const TensorMap& in) {
-            return TensorMap{{"output", model.forward({.source = in.at("source"),
-                                                       .target = in.at("target"),
-                                                       .source_mask = head_mask(options, in, "source_mask"),
-                                                       .target_mask = head_mask(options, in, "target_mask"),
-                                                       .memory_mask = head_mask(options, in, "memory_mask"),
-                                                       .source_padding_mask = drop(find(in, "source_padding")),
-                                                       .target_padding_mask = drop(find(in, "target_padding")),
-                                                       .memory_padding_mask = drop(find(in, "memory_padding")),
-                                                       .source_causal = causal(options, "source_causal"),
-                                                       .target_causal = causal(options, "target_causal")})}};
+            return TensorMap{{"output", model
+                                            .forward({.source = in.at("source"),
+                                                      .target = in.at("target"),
+                                                      .source_mask = head_mask(options, in, "source_mask"),
+                                                      .target_mask = head_mask(options, in, "target_mask"),
+                                                      .memory_mask = head_mask(options, in, "memory_mask"),
+                                                      .source_padding_mask = drop(find(in, "source_padding")),
+                                                      .target_padding_mask = drop(find(in, "target_padding")),
+                                                      .memory_padding_mask = drop(find(in, "memory_padding")),
+                                                      .source_causal = causal(options, "source_causal"),
+                                                      .target_causal = causal(options, "target_causal")})
+                                            .output}};
           }};
 }
 

@@ -76,7 +76,7 @@ TorchCase make_layer_case(const FixtureOptions& options, DType dtype) {
                       "x");
   }
   if (kind == "layer_norm") {
-    return layer_case(headway::LayerNorm({.features = options.integer("features"),
+    return layer_case(headway::LayerNorm({.width = options.integer("features"),
                                           .epsilon = options.real("epsilon", 1e-5),
                                           .affine = options.flag("affine", true),
                                           .bias = options.flag("bias", true),
@@ -84,7 +84,7 @@ TorchCase make_layer_case(const FixtureOptions& options, DType dtype) {
                       "x");
   }
   if (kind == "rms_norm") {
-    return layer_case(headway::RmsNorm({.features = options.integer("features"),
+    return layer_case(headway::RmsNorm({.width = options.integer("features"),
                                         .epsilon = options.optional_real("epsilon"),
                                         .affine = options.flag("affine", true),
                                         .dtype = dtype}),
@@ -92,7 +92,7 @@ TorchCase make_layer_case(const FixtureOptions& options, DType dtype) {
   }
   if (kind == "embedding") {
     return layer_case(headway::Embedding({.count = options.integer("count"),
-                                          .features = options.integer("features"),
+                                          .width = options.integer("features"),
                                           .padding_index = options.optional_integer("padding_index"),
                                           .dtype = dtype}),
                       "indices");

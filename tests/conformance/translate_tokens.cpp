@@ -76,11 +76,10 @@ Json search(const headway::TranslationModel& model, const Json& request) {
 Json logits(const headway::TranslationModel& model, const Json& request) {
   const headway::NoGradGuard guard;
   const auto lengths = request.at("lengths").get<std::vector<std::int64_t>>();
-  const Tensor result =
-      model.forward({.source = tensor_of(request.at("source").get<Rows>()),
-                     .source_lengths = Tensor::from(lengths, {static_cast<std::int64_t>(lengths.size())}),
-                     .target = tensor_of(request.at("target").get<Rows>())});
-  return {{"logits", result.to_vector()}};
+  const auto result = model.forward({.source = tensor_of(request.at("source").get<Rows>()),
+                                     .source_lengths = lengths,
+                                     .target = tensor_of(request.at("target").get<Rows>())});
+  return {{"logits", result.logits.to_vector()}};
 }
 
 class Session {

@@ -13,7 +13,6 @@ using headway::AttentionResult;
 using headway::Device;
 using headway::DType;
 using headway::Mask;
-using headway::PerEntry;
 using headway::Tensor;
 using std::int64_t;
 
@@ -35,8 +34,10 @@ Tensor dense_on_gpu(const Tensor& tensor) {
   return result;
 }
 
-PerEntry on_gpu(const PerEntry& numbers) {
-  return numbers.defined() ? PerEntry(numbers.tensor().to(Device::cuda())) : numbers;
+// PerEntry or CumulativeLengths.
+template <typename Lengths>
+void move_to_gpu(Lengths& lengths) {
+  if (lengths.defined()) lengths = Lengths(lengths.tensor().to(Device::cuda()));
 }
 
 void fill_row(const Tensor& tensor, int64_t b, int64_t h, int64_t i, double value) {
@@ -68,10 +69,10 @@ AttentionBackward on_gpu(const AttentionBackward& problem, bool small) {
     const Tensor mask = on_gpu(options.mask.tensor());
     options.mask = options.mask.true_keeps() ? Mask::keep(mask) : Mask::drop(mask);
   }
-  for (PerEntry* numbers :
-       {&options.query_offset, &options.key_lengths, &options.cu_query_lengths, &options.cu_key_lengths}) {
-    *numbers = on_gpu(*numbers);
-  }
+  move_to_gpu(options.query_offset);
+  move_to_gpu(options.key_lengths);
+  move_to_gpu(options.cu_query_lengths);
+  move_to_gpu(options.cu_key_lengths);
   return p;
 }
 

@@ -59,16 +59,16 @@ Batch batch_of(int64_t step) {
 class SmallTranslator : public headway::Module {
  public:
   explicit SmallTranslator(DType dtype)
-      : embedding_({.count = kVocabulary, .features = kWidth, .padding_index = kPadding, .dtype = dtype}),
-        positions_({.max_length = 64, .features = kWidth, .dropout = 0.1, .dtype = dtype}),
-        transformer_({.d_model = kWidth,
-                      .nhead = 4,
+      : embedding_({.count = kVocabulary, .width = kWidth, .padding_index = kPadding, .dtype = dtype}),
+        positions_({.max_length = 64, .width = kWidth, .dropout = 0.1, .dtype = dtype}),
+        transformer_({.layer = {.d_model = kWidth,
+                                .nhead = 4,
+                                .dim_feedforward = 64,
+                                .dropout = 0.1,
+                                .activation = headway::Activation::gelu,
+                                .dtype = dtype},
                       .num_encoder_layers = 2,
-                      .num_decoder_layers = 2,
-                      .dim_feedforward = 64,
-                      .dropout = 0.1,
-                      .activation = headway::Activation::gelu,
-                      .dtype = dtype}) {
+                      .num_decoder_layers = 2}) {
     add_module("embedding", embedding_);
     add_module("positions", positions_);
     add_module("transformer", transformer_);
@@ -76,12 +76,12 @@ class SmallTranslator : public headway::Module {
 
   Tensor loss(const Batch& batch, Device device) const {
     const Mask padding = Mask::drop(batch.padding.to(device));
-    const Tensor hidden = transformer_.forward({.source = positions_.forward(embedding_.forward(batch.source)),
-                                                .target = positions_.forward(embedding_.forward(batch.target)),
-                                                .source_padding_mask = padding,
-                                                .memory_padding_mask = padding,
-                                                .target_causal = headway::Causal::top_left});
-    const Tensor logits = headway::linear(hidden, embedding_.weight().get());
+    const auto decoded = transformer_.forward({.source = positions_.forward(embedding_.forward(batch.source)),
+                                               .target = positions_.forward(embedding_.forward(batch.target)),
+                                               .source_padding_mask = padding,
+                                               .memory_padding_mask = padding,
+                                               .target_causal = headway::Causal::top_left});
+    const Tensor logits = headway::linear(decoded.output, embedding_.weight().get());
     return headway::cross_entropy(logits, batch.labels, {.ignore_index = kPadding, .label_smoothing = 0.1});
   }
 
@@ -218,10 +218,10 @@ TEST(CudaTraining, DecodingWithCaches) {
   const Tensor memory = Tensor::randn({3, 9, 64}, 1).to(Device::cuda());
   const Tensor target = Tensor::randn({3, 7, 64}, 2).to(Device::cuda());
   const Tensor expected =
-      decoder.forward({.target = target, .memory = memory, .target_causal = headway::Causal::top_left});
+      decoder.forward({.target = target, .memory = memory, .target_causal = headway::Causal::top_left}).output;
   headway::DecoderCache cache;
   for (int64_t i = 0; i < 7; ++i) {
-    const Tensor step = decoder.forward({.target = target.slice(1, i, i + 1), .memory = memory}, cache);
+    const Tensor step = decoder.forward({.target = target.slice(1, i, i + 1), .memory = memory}, cache).output;
     EXPECT_TRUE(near(on_cpu(step), on_cpu(expected.slice(1, i, i + 1)), 1e-4)) << "token " << i;
     if (i == 3) {
       cache.reorder({2, 1, 0});

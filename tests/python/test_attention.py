@@ -148,7 +148,7 @@ def slope(function, array, direction, step=1e-5):
 def test_gradients_are_slopes(options):
     random = np.random.default_rng(9)
     query, key, value = draw(9, kv_heads=2, dtype=np.float64)
-    extra = dict(bias=random.standard_normal((4, 5, 7)), sinks=random.standard_normal(4))
+    extra = dict(bias=random.standard_normal((1, 4, 5, 7)), sinks=random.standard_normal(4))
     d_output = random.standard_normal((2, 4, 5, 8))
     arrays = dict(query=query, key=key, value=value, **extra)
 

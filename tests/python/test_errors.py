@@ -21,6 +21,9 @@ GOOD = np.ones((1, 2, 3, 4), np.float32)
         (dict(key=np.ones((2, 2, 3, 4), np.float32)), ValueError, "attention: key has batch 2, expected the query's 1"),
         (dict(query=np.ones((1,) * 9, np.float32)), ValueError, "more than 8 dimensions"),
         (dict(keep_mask=np.ones((3, 4), bool)), ValueError, r"attention: mask has shape \[3, 4\]"),
+        (dict(keep_mask=np.ones((1, 3, 3), bool)), ValueError, "four dimensions"),
+        (dict(bias=np.ones((1, 3, 3), np.float32)), ValueError, "four dimensions"),
+        (dict(cu_query_lengths=3, cu_key_lengths=3), TypeError, "cu_query_lengths is of type int, expected a sequence"),
         (dict(keep_mask=np.ones((3, 3), np.float32)), ValueError, "attention: mask has dtype float32"),
         (dict(keep_mask=[[True]]), TypeError, "attention: keep_mask is of type list"),
         (

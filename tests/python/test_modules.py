@@ -31,15 +31,33 @@ def test_multi_head_attention():
     x = normal(2, 5, 16, dtype=np.float64)
     drop = np.zeros((2, 5), bool)
     drop[1, 3:] = True
-    output, weights = layer(x, causal="top_left", key_padding_mask=headway.Mask.drop(drop), need_weights=True)
+    output, weights = layer(x, causal="top_left", key_padding_mask=headway.Mask.drop(drop), return_weights=True)
     attended, expected, _ = reference.attention(
         *project(state, x, 4), causal="top_left", drop_mask=drop[:, None, None, :]
     )
     joined = attended.swapaxes(1, 2).reshape(2, 5, 16)
     np.testing.assert_allclose(weights, expected, atol=1e-12)
     np.testing.assert_allclose(output, joined @ state["out_proj.weight"].T + state["out_proj.bias"], atol=1e-12)
-    _, mean = layer(x, need_weights=True, average_weights=True)
+    _, mean = layer(x, return_weights="mean")
     assert mean.shape == (2, 5, 5)
+    for lengths in ([5, 3], np.array([5, 3]), np.array([5, 3], np.int32), headway.tensor(np.array([5, 3]))):
+        assert np.array_equal(layer(x, causal="top_left", key_lengths=lengths), output)
+    assert np.array_equal(layer(x, key_lengths=4), layer(x, key_lengths=[4, 4]))
+    with pytest.raises(TypeError, match="return_weights is of type int, expected True, False or \"mean\""):
+        layer(x, return_weights=1)
+
+
+def test_a_mask_of_three_dimensions_is_refused():
+    layer = headway.MultiHeadAttention(embed_dim=16, num_heads=4, dtype="float64")
+    x = normal(4, 5, 16, dtype=np.float64)
+    keep = np.random.default_rng(1).random((4, 5, 5)) < 0.7
+    keep[:, :, 0] = True
+    with pytest.raises(ValueError, match="four dimensions"):
+        layer(x, mask=headway.Mask.keep(keep))
+    with pytest.raises(ValueError, match="four dimensions"):
+        layer(x, bias=np.zeros((4, 5, 5)))
+    by_entry, by_head = layer(x, mask=headway.Mask.keep(keep[:, None])), layer(x, mask=headway.Mask.keep(keep[None]))
+    assert not np.allclose(by_entry, by_head)
 
 
 def test_decoding_with_a_cache():
@@ -125,25 +143,41 @@ def test_transformer_in_parts():
     model.eval()
     source, target = normal(2, 5, 8, dtype=np.float64), normal(2, 4, 8, seed=1, dtype=np.float64)
     drop = headway.Mask.drop(np.arange(5)[None] >= np.array([[5], [3]]))
-    memory, weights = model.encoder(source, padding_mask=drop, need_weights=True)
+    memory, weights = model.encoder(source, padding_mask=drop, return_weights=True)
     assert len(weights) == 2 and weights[0].shape == (2, 2, 5, 5) and not weights[1][1, :, :, 3:].any()
     whole = model(
         source, target, target_causal="top_left", source_padding_mask=drop, memory_padding_mask=drop
     )
     output, own, memories = model.decoder(
-        target, memory, target_causal="top_left", memory_padding_mask=drop, need_weights=True
+        target, memory, target_causal="top_left", memory_padding_mask=drop, return_weights=True
     )
+    all_results = model(source, target, target_causal="top_left", source_lengths=[5, 3], return_weights="mean")
+    assert [len(part) for part in all_results[1:]] == [2, 2, 2] and all_results[3][1].shape == (2, 4, 5)
+    assert np.array_equal(all_results[0], whole)
     np.testing.assert_allclose(output, whole, atol=1e-12)
     assert [weight.shape for weight in own + memories] == [(2, 2, 4, 4)] * 2 + [(2, 2, 4, 5)] * 2
     cache = headway.DecoderCache()
     parts = [
-        model.decoder.decode(target[:, i : i + 1], memory, cache, memory_padding_mask=drop) for i in range(4)
+        model.decoder.decode(target[:, i : i + 1], memory, cache, memory_lengths=[5, 3]) for i in range(4)
     ]
     assert len(cache) == 4
     np.testing.assert_allclose(np.concatenate(parts, 1), whole, atol=1e-12)
     layer = headway.TransformerDecoderLayer(d_model=8, nhead=2, dtype="float64")
     layer.eval()
     assert layer(target, memory).shape == target.shape
+    _, own, between = layer(target, memory, return_weights=True)
+    assert own.shape == (2, 2, 4, 4) and between.shape == (2, 2, 4, 5)
+
+
+def test_dropouts_of_a_transformer():
+    model = headway.Transformer(
+        d_model=8, nhead=2, num_encoder_layers=1, num_decoder_layers=1, dim_feedforward=16, dropout=0.0,
+        attention_dropout=0.5,
+    )
+    source, target = normal(2, 5, 8), normal(2, 4, 8, seed=1)
+    assert not np.array_equal(model(source, target), model(source, target))
+    model.eval()
+    assert np.array_equal(model(source, target), model(source, target))
 
 
 def test_schedules():

@@ -126,8 +126,8 @@ AttentionBackward build(const Case& c) {
   if (c.packed) {
     query_lengths = draw_lengths(c.batch, c.query_length, random);
     key_lengths = draw_lengths(c.batch, c.key_length, random);
-    options.cu_query_lengths = PerEntry(cumulative(query_lengths));
-    options.cu_key_lengths = PerEntry(cumulative(key_lengths));
+    options.cu_query_lengths = cumulative(query_lengths);
+    options.cu_key_lengths = cumulative(key_lengths);
     batch = 1;
     queries = cumulative(query_lengths).back();
     keys = cumulative(key_lengths).back();

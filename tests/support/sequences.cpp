@@ -5,12 +5,13 @@ namespace {
 
 using headway::AttentionBackward;
 using headway::AttentionOptions;
-using headway::PerEntry;
 using headway::Tensor;
 using std::int64_t;
 
-int64_t entry(const PerEntry& values, int64_t index) {
-  const Tensor& tensor = values.tensor();
+// One of some lengths, or the only one.
+template <typename Lengths>
+int64_t entry(const Lengths& lengths, int64_t index) {
+  const Tensor& tensor = lengths.tensor();
   return static_cast<int64_t>(tensor.to_vector()[tensor.element_count() == 1 ? 0 : index]);
 }
 

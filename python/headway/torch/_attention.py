@@ -5,6 +5,7 @@ import torch
 from headway.torch import _kernel, _operator
 
 PLAIN_TYPES = frozenset((torch.Tensor, torch.nn.Parameter))
+_MASKS = ("keep_mask", "drop_mask", "bias")
 
 _are_transforms_active = torch._C._are_functorch_transforms_active
 _dispatch_mode_count = torch._C._len_torch_dispatch_stack
@@ -126,8 +127,19 @@ def _autocast(query, key, value, options):
     return query, key, value, options if bias is None else dict(options, bias=bias.to(autocast_dtype(bias)))
 
 
+def with_four_dimensions(options):
+    """A mask or bias of three dimensions with a batch of 1 before them: torch reads [heads, query_length, key_length],
+    and the kernels take no three."""
+    for name in _MASKS:
+        mask = options.get(name)
+        if isinstance(mask, torch.Tensor) and mask.dim() == 3:
+            options = dict(options, **{name: mask[None]})
+    return options
+
+
 def attend(query, key, value, options):
     """(output, logsumexp, weights or None) of the options that are given; a graph only where a gradient is needed."""
+    options = with_four_dimensions(options)
     if is_autocast(query):
         query, key, value, options = _autocast(query, key, value, options)
     if not is_plain(query, key, value):
@@ -151,7 +163,7 @@ def attend(query, key, value, options):
 def plain_output(query, key, value, grouped, options):
     """attend()'s output alone, for tensors that is_plain() and outside of autocast; no bias and no sinks.
 
-    Fewer heads of keys than of queries are refused unless `grouped`.
+    Fewer heads of keys than of queries are refused unless `grouped`. A mask has two or four dimensions.
     """
     if not _is_grad_enabled() or not (query.requires_grad or key.requires_grad or value.requires_grad):
         return _forward_output(query, key, value, grouped, **options)[0]
@@ -193,7 +205,8 @@ def attention(
 ):
     """headway.attention() on torch tensors, with gradients of query, key, value, bias and sinks.
 
-    Arguments and results are headway.attention()'s; gradients flow back through the output, the weights and the
+    Arguments and results are headway.attention()'s, and a mask or bias of three dimensions is [heads, query_length,
+    key_length], as torch broadcasts it; gradients flow back through the output, the weights and the
     log-sum-exp. The seed of the dropout comes from torch's default generator unless it is given.
     """
     for name, tensor in (("query", query), ("key", key), ("value", value)):

@@ -234,7 +234,7 @@ def _attend_plain(query, key, value, attn_mask, is_causal, scale, enable_gqa):
             raise ValueError("not a plain mask")
         if attn_mask.dtype is not torch.bool:
             return _attend_plain_bias(query, key, value, attn_mask, options, enable_gqa)
-        options["keep_mask"] = attn_mask
+        options["keep_mask"] = attn_mask[None] if attn_mask.dim() == 3 else attn_mask
     if query.dim() == 4:
         return plain_output(query, key, value, enable_gqa, options)
     if not query.dim() == key.dim() == value.dim() == 3:

@@ -1,0 +1,14 @@
+// A matrix of which one row is not trained.
+#pragma once
+
+#include <cstdint>
+
+#include "base/internal_api.h"
+#include "headway/tensor.h"
+
+namespace headway::inline v0::internal {
+
+// The same memory; the gradient that comes back through it is zero in that row. matrix: [rows, columns].
+HEADWAY_INTERNAL_API Tensor with_frozen_row(const Tensor& matrix, std::int64_t row);
+
+}  // namespace headway::inline v0::internal
