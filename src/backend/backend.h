@@ -10,10 +10,12 @@
 #include <vector>
 
 #include "backend/attention_problem.h"
+#include "backend/compare_tasks.h"
 #include "backend/decoding_tasks.h"
 #include "backend/matmul_problem.h"
 #include "backend/optimizer_tasks.h"
 #include "backend/pointwise_tasks.h"
+#include "backend/rotary_problem.h"
 #include "backend/rowwise_tasks.h"
 #include "core/strided_copy.h"
 #include "headway/device.h"
@@ -28,6 +30,7 @@ class Backend {
 
   // ---- elementwise ----
   virtual void binary(const BinaryTask& task) = 0;
+  virtual void unary(const UnaryTask& task) = 0;
   virtual void scale(const ScaleTask& task) = 0;
   virtual void activate(const ActivateTask& task) = 0;
   // d_before = d_after * factor * slope, and its column sums in the same pass where they are wanted.
@@ -35,6 +38,10 @@ class Backend {
   virtual void dropout(const DropoutTask& task) = 0;
   virtual void column_sums(const ColumnSums& task) = 0;
   virtual void rotary(const RotaryProblem& problem) = 0;
+  virtual void compare(const CompareTask& task) = 0;
+  virtual void select(const SelectTask& task) = 0;
+  virtual void extreme(const ExtremeTask& task) = 0;
+  virtual void place(const PlaceTask& task) = 0;
 
   // ---- over rows ----
   // Undefined weights are ones, undefined biases zeros.

@@ -23,6 +23,9 @@ class Storage {
   std::byte* data() const { return data_; }
   Device device() const { return device_; }
   std::uint64_t version() const { return version_.load(std::memory_order_relaxed); }
+  // Whether the memory is the user's constants, which nothing may change in place.
+  bool is_read_only() const { return read_only_; }
+  void set_read_only() { read_only_ = true; }
   void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
@@ -30,6 +33,7 @@ class Storage {
   std::function<void()> release_;  // empty for owned memory
   std::byte* data_;
   Device device_;
+  bool read_only_ = false;
   std::atomic<std::uint64_t> version_{0};
 };
 

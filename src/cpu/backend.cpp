@@ -2,6 +2,7 @@
 
 #include "backend/add_norm.h"
 #include "cpu/attention.h"
+#include "cpu/compare.h"
 #include "cpu/decoding.h"
 #include "cpu/matmul.h"
 #include "cpu/optimizer.h"
@@ -14,12 +15,17 @@ namespace {
 class CpuBackend final : public Backend {
  public:
   void binary(const BinaryTask& task) override { cpu::binary(task); }
+  void unary(const UnaryTask& task) override { cpu::unary(task); }
   void scale(const ScaleTask& task) override { cpu::scale(task); }
   void activate(const ActivateTask& task) override { cpu::activate(task); }
   void activation_backward(const ActivationBackward& task) override { cpu::activation_backward(task); }
   void dropout(const DropoutTask& task) override { cpu::dropout(task); }
   void column_sums(const ColumnSums& task) override { cpu::column_sums(task); }
   void rotary(const RotaryProblem& problem) override { cpu::rotary(problem); }
+  void compare(const CompareTask& task) override { cpu::compare(task); }
+  void select(const SelectTask& task) override { cpu::select(task); }
+  void extreme(const ExtremeTask& task) override { cpu::extreme(task); }
+  void place(const PlaceTask& task) override { cpu::place(task); }
 
   void norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon,
             const NormResult& result) override {
