@@ -77,7 +77,7 @@ struct LayerSteps {
     loss_tensor.backward();
     optimizer->step();
     loss = loss_tensor.item();
-    result = {result.output.detach(), result.weights ? result.weights.detach() : Tensor()};
+    result = {result.output.detach(), result.weights.defined() ? result.weights.detach() : Tensor()};
   }
 
   void evaluate() {
@@ -155,7 +155,7 @@ int layer_steps_read(const LayerSteps* steps, int part, const char* name, float*
     if (part == kAttentionWeights) from = steps->result.weights;
     if (part == kParameter) from = steps->parameter(name);
     if (part == kGradient) from = steps->gradient(name);
-    if (!from) throw std::runtime_error("there is nothing to read yet");
+    if (!from.defined()) throw std::runtime_error("there is nothing to read yet");
     if (from.element_count() != count) throw std::runtime_error("what is read is " + from.describe());
     const headway::NoGradGuard no_gradients;
     Tensor::wrap(values, from.shape(), headway::DType::float32).copy_from(from);

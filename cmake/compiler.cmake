@@ -30,7 +30,6 @@ add_library(headway_build_flags INTERFACE)
 target_link_libraries(headway_build_flags INTERFACE headway_warnings)
 target_compile_options(headway_build_flags INTERFACE -fvisibility=hidden -fvisibility-inlines-hidden
                                                      -fno-math-errno -ffp-contract=off)
-target_compile_definitions(headway_build_flags INTERFACE HEADWAY_VERSION="${PROJECT_VERSION}")
 target_include_directories(headway_build_flags INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
 
 # Inner loops without optimisation are too slow to test; with sanitizers and -O3 they are too slow to compile.

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <sstream>
 #include <string>
 
 #include "headway/autograd.h"
@@ -72,6 +73,40 @@ TEST(Device, TensorsMoveWithTheirGradients) {
   sum(there * there).backward();
   EXPECT_EQ(x.grad().device(), Device::cpu());
   EXPECT_EQ(x.grad().to_vector(), scale(x.detach(), 2).to_vector());
+}
+
+TEST(Device, RandomValuesAreThoseOfTheCpu) {
+  if (no_device()) GTEST_SKIP() << headway::describe_cuda();
+  const Device device = Device::cuda();
+  const Tensor normal = Tensor::randn({3, 5}, 7, DType::bfloat16, device);
+  EXPECT_EQ(normal.device(), device);
+  EXPECT_EQ(normal.to_vector(), Tensor::randn({3, 5}, 7, DType::bfloat16).to_vector());
+  EXPECT_EQ(Tensor::uniform({9}, -1, 2, 7, DType::float64, device).to_vector(),
+            Tensor::uniform({9}, -1, 2, 7, DType::float64).to_vector());
+}
+
+TEST(Device, OperationsGiveWhatTheCpuGives) {
+  if (no_device()) GTEST_SKIP() << headway::describe_cuda();
+  const auto results = [](Device device) {
+    Tensor x = Tensor::randn({4, 33}, 1, DType::float64).to(device), y = Tensor::uniform({33}, 1, 2, 2, DType::float64);
+    y = y.to(device);
+    for (Tensor* leaf : {&x, &y}) leaf->set_requires_grad();
+    const Tensor mixed = headway::exp(-(x / y)) + headway::log(y) * headway::pow(y, 1.5) - 1 / headway::sqrt(y + 1);
+    const Tensor chosen = headway::where((mixed > 1) | ~(x >= y), headway::maximum(mixed, x), 2 - mixed);
+    headway::sum(headway::stack({headway::max(chosen, 0), headway::min(chosen, -1, true).expand({4, 33})[2]}))
+        .backward();
+    return std::vector<Tensor>{chosen, x.grad(), y.grad(), headway::argmax(chosen, 1), headway::argmin(chosen)};
+  };
+  const std::vector<Tensor> here = results(Device::cpu()), there = results(Device::cuda());
+  for (std::size_t i = 0; i < here.size(); ++i) {
+    ASSERT_EQ(there[i].device(), Device::cuda());
+    const std::vector<double> expected = here[i].to_vector(), actual = there[i].to_vector();
+    ASSERT_EQ(actual.size(), expected.size());
+    for (std::size_t e = 0; e < expected.size(); ++e) EXPECT_NEAR(actual[e], expected[e], 1e-12) << i << ", " << e;
+  }
+  std::ostringstream printed;
+  printed << Tensor::full({2}, 3).to(Device::cuda());
+  EXPECT_EQ(printed.str(), "[3, 3] float32[2] on " + Device::cuda().name());
 }
 
 TEST(Device, HostAccessIsRefused) {

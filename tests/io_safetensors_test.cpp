@@ -231,6 +231,17 @@ TEST(SafeTensors, AFileCanBeReplacedByItsOwnTensors) {
   expect_same(SafeTensors::open(directory / "x").get("a"), values.transpose(0, 1));
 }
 
+TEST(SafeTensors, AWholeFileIsLoadedAtOnce) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = directory.path() / "all.safetensors";
+  const std::map<std::string, Tensor> saved = {{"a", Tensor::randn({2, 3}, 1)}, {"b", Tensor::zeros({}, DType::int64)}};
+  save_safetensors(path, saved);
+  const std::map<std::string, Tensor> loaded = load_safetensors(path);
+  ASSERT_EQ(loaded.size(), saved.size());
+  for (const auto& [name, tensor] : saved) expect_same(loaded.at(name), tensor);
+  EXPECT_NE(message_of([&] { load_safetensors(directory.path() / "none"); }), "no error");
+}
+
 TEST(SafeTensors, AMissingNameIsNamed) {
   const TemporaryDirectory directory;
   save_safetensors(directory / "x", {{"a", Tensor::zeros({1})}});

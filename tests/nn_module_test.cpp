@@ -183,6 +183,12 @@ TEST(Module, LoadingIsAllOrNothing) {
   EXPECT_PRED2(contains, message({{"weight", weight.to(DType::int32)}, {"bias", bias}}), "\"weight\" is int32[3, 2]");
   EXPECT_PRED2(contains, message({{"weight", weight}, {"bias", Tensor()}}), "undefined");
   EXPECT_EQ(layer.weight().get().to_vector(), before);
+  EXPECT_EQ(message({{"bias", weight}, {"more", bias}, {"most", bias}}),
+            "load_state_dict: \"weight\" is missing, expected float32[3, 2]; \"bias\" is float32[3, 2], expected "
+            "float32[3]; \"more\" (float32[3]) is none of the module's; \"most\" (float32[3]) is none of the module's");
+  StateDict many = {{"weight", weight}, {"bias", bias}};
+  for (int i = 0; i < 45; ++i) many["more" + std::to_string(i)] = bias;
+  EXPECT_PRED2(contains, message(many), "; and 25 more are none of the module's");
   layer.load_state_dict({{"bias", bias}, {"more", bias}}, false);
   EXPECT_EQ(layer.weight().get().to_vector(), before);
   EXPECT_EQ(layer.bias().get().to_vector(), std::vector<double>(3, 0.0));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "headway/autograd.h"
+#include "headway/layers.h"
 #include "headway/ops.h"
 #include "headway/optimizer.h"
 #include "support/bits.h"
@@ -297,6 +298,13 @@ TEST(TrainOptimizer, DefaultsAreTorchs) {
               2.0 * (1 - 1e-3 * 0.01) - adam_step, 1e-14);
   EXPECT_NEAR(moved([](auto groups) { return std::make_unique<headway::Sgd>(groups, SgdOptions{}); }), 2.0 - 1e-3 * 0.5,
               1e-14);
+}
+
+TEST(TrainOptimizer, OptionsMayBeLeftOut) {
+  const headway::Linear layer({.in_features = 2, .out_features = 3});
+  EXPECT_EQ(headway::Adam(layer).learning_rate(), AdamOptions{}.learning_rate);
+  EXPECT_EQ(headway::AdamW(layer).parameters().size(), 2u);
+  EXPECT_EQ(headway::Sgd(layer).learning_rate(), SgdOptions{}.learning_rate);
 }
 
 TEST(TrainOptimizer, LearningRateCanBeSet) {

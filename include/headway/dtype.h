@@ -37,9 +37,20 @@ HEADWAY_API std::string_view dtype_name(DType dtype);
 // True for float32, float64, bfloat16 and float16.
 HEADWAY_API bool is_floating(DType dtype);
 
+namespace internal {
+// What a type that is none of a tensor's runs into.
+template <typename T>
+struct NoElementType {
+  static_assert(sizeof(T) == 0,
+                "this type is not an element type of headway::Tensor: use float, double, headway::bfloat16, "
+                "headway::float16, std::int32_t, std::int64_t or bool");
+  static constexpr DType value = DType::float32;
+};
+}  // namespace internal
+
 // The DType of a C++ type: dtype_of<float> == DType::float32.
 template <typename T>
-inline constexpr DType dtype_of = T::no_such_element_type;
+inline constexpr DType dtype_of = internal::NoElementType<T>::value;
 template <>
 inline constexpr DType dtype_of<float> = DType::float32;
 template <>

@@ -1,6 +1,8 @@
-// Everything that Headway offers.
+// Everything of libheadway: tensors, attention, layers, training and files of tensors. headway/text.h adds tokenizers
+// and translation, which are a library of their own.
 #pragma once
 
+#include "headway/activation.h"
 #include "headway/attention.h"
 #include "headway/autograd.h"
 #include "headway/device.h"
@@ -19,3 +21,4 @@
 #include "headway/threads.h"
 #include "headway/training.h"
 #include "headway/transformer.h"
+#include "headway/version.h"

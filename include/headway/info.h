@@ -9,7 +9,7 @@
 namespace headway {
 inline namespace v0 {
 
-// "0.1.0"
+// "0.2.0": that of the library in use; headway/version.h has that of the headers.
 HEADWAY_API std::string version();
 
 // The instruction set in use: "sse4", "avx2", "avx512", "avx512_bf16" or "neon".

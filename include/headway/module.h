@@ -55,7 +55,7 @@ class HEADWAY_API Module {
   // Parameters and buffers by name, sharing memory with the module; tied ones come under each of their names.
   StateDict state_dict() const;
   // Copies values in, converting to the module's dtypes. Where `strict`, every name must be there on both sides; shapes
-  // must agree always. Nothing changes when anything is wrong.
+  // must agree always. Nothing changes when anything is wrong, and the Error lists all of it.
   void load_state_dict(const StateDict& values, bool strict = true) const;
 
   // Puts another tensor of the same shape in a parameter's place, its record included: the gradient then flows on to

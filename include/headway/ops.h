@@ -1,11 +1,13 @@
-// Differentiable operations on tensors. Each takes float32 and float64, and 16-bit floats with sums in float32; shapes
-// broadcast as in NumPy where two tensors meet. Reshape, transpose, slice and the other views are members of Tensor.
+// Operations on tensors. The differentiable ones take float32 and float64, and 16-bit floats with sums in float32;
+// comparisons, choices and extremes take every dtype. Two tensors that meet are of one dtype and on one device, and
+// their shapes broadcast as in NumPy. Reshape, transpose, slice and the other views are members of Tensor.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "headway/activation.h"
 #include "headway/export.h"
 #include "headway/tensor.h"
 
@@ -13,16 +15,6 @@ namespace headway {
 inline namespace v0 {
 
 // ---- products ----
-
-enum class Activation {
-  none,
-  relu,
-  gelu,       // x * Phi(x), with the error function
-  gelu_tanh,  // its approximation by tanh
-  silu,
-  tanh,
-  sigmoid,
-};
 
 // a b over the last two dimensions; leading ones broadcast. A vector on the left is a row, on the right a column.
 HEADWAY_API Tensor matmul(const Tensor& a, const Tensor& b);
@@ -36,8 +28,23 @@ HEADWAY_API Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& b
 HEADWAY_API Tensor add(const Tensor& a, const Tensor& b);
 HEADWAY_API Tensor sub(const Tensor& a, const Tensor& b);
 HEADWAY_API Tensor mul(const Tensor& a, const Tensor& b);
+HEADWAY_API Tensor div(const Tensor& a, const Tensor& b);
+// With a number, which is rounded to the tensor's dtype (to float32 for 16-bit floats).
+HEADWAY_API Tensor add(const Tensor& x, double number);
+HEADWAY_API Tensor sub(const Tensor& x, double number);
+HEADWAY_API Tensor sub(double number, const Tensor& x);
+HEADWAY_API Tensor div(const Tensor& x, double number);
+HEADWAY_API Tensor div(double number, const Tensor& x);
 // x * factor
 HEADWAY_API Tensor scale(const Tensor& x, double factor);
+HEADWAY_API Tensor neg(const Tensor& x);
+// The greater or the smaller of two, NaN where one is NaN. Where they are equal, the gradient is a's.
+HEADWAY_API Tensor maximum(const Tensor& a, const Tensor& b);
+HEADWAY_API Tensor minimum(const Tensor& a, const Tensor& b);
+HEADWAY_API Tensor exp(const Tensor& x);
+HEADWAY_API Tensor log(const Tensor& x);
+HEADWAY_API Tensor sqrt(const Tensor& x);
+HEADWAY_API Tensor pow(const Tensor& x, double exponent);
 HEADWAY_API Tensor activate(const Tensor& x, Activation activation);
 HEADWAY_API Tensor relu(const Tensor& x);
 enum class Gelu { erf, tanh };
@@ -56,10 +63,68 @@ HEADWAY_API Tensor add_dropout(const Tensor& x, const Tensor& y, double probabil
 inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
 inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
 inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
+inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
+inline Tensor operator-(const Tensor& x) { return neg(x); }
+inline Tensor operator+(const Tensor& x, double number) { return add(x, number); }
+inline Tensor operator+(double number, const Tensor& x) { return add(x, number); }
+inline Tensor operator-(const Tensor& x, double number) { return sub(x, number); }
+inline Tensor operator-(double number, const Tensor& x) { return sub(number, x); }
 inline Tensor operator*(const Tensor& x, double factor) { return scale(x, factor); }
 inline Tensor operator*(double factor, const Tensor& x) { return scale(x, factor); }
+inline Tensor operator/(const Tensor& x, double number) { return div(x, number); }
+inline Tensor operator/(double number, const Tensor& x) { return div(number, x); }
 
-// ---- sums ----
+// ---- comparisons and choices ----
+
+// Element by element, to a boolean tensor: equal, not equal, less, less or equal, greater, greater or equal. NaN is
+// unequal to everything. A number is rounded to a floating tensor's dtype; the elements of other tensors are compared
+// with it as they are.
+HEADWAY_API Tensor eq(const Tensor& a, const Tensor& b);
+HEADWAY_API Tensor ne(const Tensor& a, const Tensor& b);
+HEADWAY_API Tensor lt(const Tensor& a, const Tensor& b);
+HEADWAY_API Tensor le(const Tensor& a, const Tensor& b);
+HEADWAY_API Tensor gt(const Tensor& a, const Tensor& b);
+HEADWAY_API Tensor ge(const Tensor& a, const Tensor& b);
+HEADWAY_API Tensor eq(const Tensor& x, double number);
+HEADWAY_API Tensor ne(const Tensor& x, double number);
+HEADWAY_API Tensor lt(const Tensor& x, double number);
+HEADWAY_API Tensor le(const Tensor& x, double number);
+HEADWAY_API Tensor gt(const Tensor& x, double number);
+HEADWAY_API Tensor ge(const Tensor& x, double number);
+
+inline Tensor operator==(const Tensor& a, const Tensor& b) { return eq(a, b); }
+inline Tensor operator!=(const Tensor& a, const Tensor& b) { return ne(a, b); }
+inline Tensor operator<(const Tensor& a, const Tensor& b) { return lt(a, b); }
+inline Tensor operator<=(const Tensor& a, const Tensor& b) { return le(a, b); }
+inline Tensor operator>(const Tensor& a, const Tensor& b) { return gt(a, b); }
+inline Tensor operator>=(const Tensor& a, const Tensor& b) { return ge(a, b); }
+inline Tensor operator==(const Tensor& x, double number) { return eq(x, number); }
+inline Tensor operator!=(const Tensor& x, double number) { return ne(x, number); }
+inline Tensor operator<(const Tensor& x, double number) { return lt(x, number); }
+inline Tensor operator<=(const Tensor& x, double number) { return le(x, number); }
+inline Tensor operator>(const Tensor& x, double number) { return gt(x, number); }
+inline Tensor operator>=(const Tensor& x, double number) { return ge(x, number); }
+inline Tensor operator==(double number, const Tensor& x) { return eq(x, number); }
+inline Tensor operator!=(double number, const Tensor& x) { return ne(x, number); }
+inline Tensor operator<(double number, const Tensor& x) { return gt(x, number); }
+inline Tensor operator<=(double number, const Tensor& x) { return ge(x, number); }
+inline Tensor operator>(double number, const Tensor& x) { return lt(x, number); }
+inline Tensor operator>=(double number, const Tensor& x) { return le(x, number); }
+
+// Of boolean tensors.
+HEADWAY_API Tensor logical_not(const Tensor& x);
+HEADWAY_API Tensor logical_and(const Tensor& a, const Tensor& b);
+HEADWAY_API Tensor logical_or(const Tensor& a, const Tensor& b);
+inline Tensor operator~(const Tensor& x) { return logical_not(x); }
+inline Tensor operator&(const Tensor& a, const Tensor& b) { return logical_and(a, b); }
+inline Tensor operator|(const Tensor& a, const Tensor& b) { return logical_or(a, b); }
+
+// a where the boolean mask is true, b elsewhere; all three broadcast. The gradient goes where the value came from.
+HEADWAY_API Tensor where(const Tensor& mask, const Tensor& a, const Tensor& b);
+HEADWAY_API Tensor where(const Tensor& mask, const Tensor& a, double b);
+HEADWAY_API Tensor where(const Tensor& mask, double a, const Tensor& b);
+
+// ---- sums and extremes ----
 
 // Over all elements, to a tensor without dimensions.
 HEADWAY_API Tensor sum(const Tensor& x);
@@ -67,6 +132,19 @@ HEADWAY_API Tensor mean(const Tensor& x);
 // Over some dimensions; they stay with size 1 where `keep_dims`.
 HEADWAY_API Tensor sum(const Tensor& x, const std::vector<int>& dims, bool keep_dims = false);
 HEADWAY_API Tensor mean(const Tensor& x, const std::vector<int>& dims, bool keep_dims = false);
+
+// The greatest or smallest element: of all, to a tensor without dimensions, or along a dimension. NaN where there is
+// one. The gradient goes to the first of equal elements.
+HEADWAY_API Tensor max(const Tensor& x);
+HEADWAY_API Tensor min(const Tensor& x);
+HEADWAY_API Tensor max(const Tensor& x, int dim, bool keep_dims = false);
+HEADWAY_API Tensor min(const Tensor& x, int dim, bool keep_dims = false);
+// Where it is, as int64: the first of equal ones, and the first NaN before any number. Without a dimension: its place
+// in row-major order.
+HEADWAY_API Tensor argmax(const Tensor& x);
+HEADWAY_API Tensor argmin(const Tensor& x);
+HEADWAY_API Tensor argmax(const Tensor& x, int dim, bool keep_dims = false);
+HEADWAY_API Tensor argmin(const Tensor& x, int dim, bool keep_dims = false);
 
 // ---- along a dimension ----
 
@@ -98,6 +176,9 @@ HEADWAY_API Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, std::opt
 
 // Joins tensors along a dimension; all other sizes are equal.
 HEADWAY_API Tensor concat(const std::vector<Tensor>& tensors, int dim = 0);
+
+// Joins tensors of one shape along a new dimension.
+HEADWAY_API Tensor stack(const std::vector<Tensor>& tensors, int dim = 0);
 
 // Views of neighbouring parts whose sizes add up to the dimension's. Their gradients meet in one tensor.
 HEADWAY_API std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes, int dim = 0);

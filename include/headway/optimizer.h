@@ -79,8 +79,8 @@ struct SgdOptions {
 };
 class HEADWAY_API Sgd : public Optimizer {
  public:
-  Sgd(std::vector<ParameterGroup> groups, const SgdOptions& options);
-  Sgd(const Module& module, const SgdOptions& options);
+  explicit Sgd(std::vector<ParameterGroup> groups, const SgdOptions& options = {});
+  explicit Sgd(const Module& module, const SgdOptions& options = {});
 };
 
 struct AdamOptions {
@@ -95,14 +95,14 @@ struct AdamOptions {
 // Weight decay is added to the gradient.
 class HEADWAY_API Adam : public Optimizer {
  public:
-  Adam(std::vector<ParameterGroup> groups, const AdamOptions& options);
-  Adam(const Module& module, const AdamOptions& options);
+  explicit Adam(std::vector<ParameterGroup> groups, const AdamOptions& options = {});
+  explicit Adam(const Module& module, const AdamOptions& options = {});
 };
 // Weight decay shrinks the parameter itself.
 class HEADWAY_API AdamW : public Optimizer {
  public:
-  AdamW(std::vector<ParameterGroup> groups, const AdamOptions& options);
-  AdamW(const Module& module, const AdamOptions& options);
+  explicit AdamW(std::vector<ParameterGroup> groups, const AdamOptions& options = {});
+  explicit AdamW(const Module& module, const AdamOptions& options = {});
 };
 
 // ---- schedules: the learning rate of a step, counted from 1 ----

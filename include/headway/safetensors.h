@@ -41,6 +41,10 @@ class HEADWAY_API SafeTensors {
   std::shared_ptr<const File> file_;
 };
 
+// All tensors of a file by name, as Module::load_state_dict() takes them: SafeTensors::open() and get(), without a copy
+// where that is possible. They must not be written to.
+HEADWAY_API std::map<std::string, Tensor> load_safetensors(const std::filesystem::path& path);
+
 // Writes the tensors, whatever their strides, and the metadata; names and metadata are UTF-8. A file of that name is
 // replaced at once and only when everything is on the disk: where anything fails, an Error is thrown and it is as it
 // was. A symbolic link of that name is replaced, not followed.

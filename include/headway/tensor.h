@@ -1,11 +1,15 @@
 // Tensor: a shared handle on strided memory. Copying a Tensor shares its storage.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <iosfwd>
 #include <memory>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -29,24 +33,75 @@ class HEADWAY_API Tensor {
   static Tensor empty(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu());
   static Tensor zeros(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu());
   static Tensor full(const Shape& shape, double value, DType dtype = DType::float32, Device device = Device::cpu());
-  // A copy of `values`, whose count must be the shape's.
+  // A copy of `values` in the dtype of their type; their count must be the shape's.
+  template <typename T, std::size_t kExtent>
+  static Tensor from(std::span<T, kExtent> values, const Shape& shape) {
+    return copied(values.data(), values.size(), shape, dtype_of<std::remove_const_t<T>>);
+  }
   template <typename T>
-  static Tensor from(const std::vector<T>& values, const Shape& shape);
+  static Tensor from(const std::vector<T>& values, const Shape& shape) {
+    if constexpr (std::is_same_v<T, bool>) {
+      return copied_bits(values, shape);
+    } else {
+      return from(std::span<const T>(values), shape);
+    }
+  }
   template <typename T>
   static Tensor from(std::initializer_list<T> values, const Shape& shape) {
-    return from(std::vector<T>(values), shape);
+    return from(std::span<const T>(values.begin(), values.size()), shape);
   }
-  // A user's memory without a copy; strides are in elements. `release` runs when the last tensor on it goes.
-  static Tensor wrap(void* data, const Shape& shape, DType dtype, std::function<void()> release = {});
-  static Tensor wrap(void* data, const Shape& shape, const Shape& strides, DType dtype,
+  // A copy of as many values as the shape has.
+  template <typename T>
+  static Tensor from(const T* values, const Shape& shape) {
+    return copied(values, kAllOfShape, shape, dtype_of<T>);
+  }
+
+  // A user's memory without a copy, in the dtype of its type. `release` runs when the last tensor on it goes. Memory of
+  // constants makes a tensor that is_read_only().
+  template <typename T>
+  requires(!std::is_void_v<T>) static Tensor wrap(T* data, const Shape& shape, std::function<void()> release = {}) {
+    return wrap(Memory(data), shape, dtype_of<std::remove_const_t<T>>, std::move(release));
+  }
+  template <typename T, std::size_t kExtent>
+  static Tensor wrap(std::span<T, kExtent> memory, const Shape& shape, std::function<void()> release = {}) {
+    check_wrapped_count(memory.size(), shape, dtype_of<std::remove_const_t<T>>);
+    return wrap(memory.data(), shape, std::move(release));
+  }
+  // The elements of a vector, which must stay as it is until the last tensor on it goes.
+  template <typename T>
+  static Tensor wrap(std::vector<T>& values, const Shape& shape) {
+    return wrap(std::span<T>(values), shape);
+  }
+  template <typename T>
+  static Tensor wrap(const std::vector<T>& values, const Shape& shape) {
+    return wrap(std::span<const T>(values), shape);
+  }
+  template <typename T>
+  static Tensor wrap(const std::vector<T>&& values, const Shape& shape) = delete;  // it would go before the tensor
+
+  // The start of a user's memory; a pointer to constants makes it read-only.
+  struct Memory {
+    Memory(void* start) : data(start) {}
+    Memory(const void* start) : data(const_cast<void*>(start)), is_read_only(true) {}
+    Memory(std::nullptr_t) {}
+
+    void* data = nullptr;
+    bool is_read_only = false;
+  };
+  // The same in a dtype, and with strides, that are known when the program runs. Strides are in elements.
+  static Tensor wrap(Memory memory, const Shape& shape, DType dtype, std::function<void()> release = {});
+  static Tensor wrap(Memory memory, const Shape& shape, const Shape& strides, DType dtype,
                      std::function<void()> release = {}, Device device = Device::cpu());
-  // Pseudo-random values from a counter-based generator: the same seed gives the same values everywhere.
-  static Tensor randn(const Shape& shape, std::uint64_t seed, DType dtype = DType::float32);
-  static Tensor uniform(const Shape& shape, double low, double high, std::uint64_t seed, DType dtype = DType::float32);
+
+  // Pseudo-random values from a counter-based generator: the same seed gives the same values everywhere. Those of other
+  // devices are made on the CPU and copied.
+  static Tensor randn(const Shape& shape, std::uint64_t seed, DType dtype = DType::float32,
+                      Device device = Device::cpu());
+  static Tensor uniform(const Shape& shape, double low, double high, std::uint64_t seed, DType dtype = DType::float32,
+                        Device device = Device::cpu());
 
   // ---- asking ----
   bool defined() const { return impl_ != nullptr; }
-  explicit operator bool() const { return defined(); }
   const Shape& shape() const;
   const Shape& strides() const;  // in elements
   int rank() const { return shape().rank(); }
@@ -58,11 +113,15 @@ class HEADWAY_API Tensor {
   bool is_contiguous() const;
   // Grows with every change in place of the storage, whichever view made it.
   std::uint64_t version() const;
+  // True for a view of memory that was wrapped as constant: fill(), copy_from() and optimizers refuse to change it.
+  bool is_read_only() const;
   // The first element's address, in the device's memory.
   void* raw_data() const;
   // The first element; throws when T is not the tensor's dtype, or the tensor is not on the CPU.
   template <typename T>
-  T* data() const;
+  T* data() const {
+    return static_cast<T*>(checked_data(dtype_of<std::remove_const_t<T>>));
+  }
   // The element at the given indices, converted to double.
   double at(std::initializer_list<std::int64_t> indices) const;
   // The only element of a one-element tensor.
@@ -78,6 +137,8 @@ class HEADWAY_API Tensor {
   // Elements start, start + step, ... before end; negative positions count from the end, end is clipped.
   Tensor slice(int dim, std::int64_t start, std::int64_t end, std::int64_t step = 1) const;
   Tensor select(int dim, std::int64_t index) const;
+  // select(0, index): a row of a matrix. Negative indices count from the end.
+  Tensor operator[](std::int64_t index) const { return select(0, index); }
   Tensor unsqueeze(int dim) const;
   Tensor squeeze(int dim) const;
   // Broadcasts dimensions of size 1 (and new leading ones) with stride 0.
@@ -115,10 +176,21 @@ class HEADWAY_API Tensor {
   void backward(const Tensor& d_this = {}, bool retain_graph = false) const;
 
  private:
+  static constexpr std::size_t kAllOfShape = static_cast<std::size_t>(-1);
+
   explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
+  // A copy of `count` values of a dtype, or of as many as the shape has.
+  static Tensor copied(const void* values, std::size_t count, const Shape& shape, DType dtype);
+  static Tensor copied_bits(const std::vector<bool>& values, const Shape& shape);
+  static void check_wrapped_count(std::size_t count, const Shape& shape, DType dtype);
+  void* checked_data(DType wanted) const;
+
   std::shared_ptr<TensorImpl> impl_;
   friend class TensorImpl;
 };
+
+// The values as NumPy shows them, in nested brackets and with "..." in long dimensions, then "float32[2, 3]".
+HEADWAY_API std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
 
 }  // namespace v0
 }  // namespace headway

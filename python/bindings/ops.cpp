@@ -92,9 +92,11 @@ void bind_sums(nb::module_& module) {
         },
         "a"_a, "b"_a, text);
   };
-  pair("add", &add, "a + b, broadcasting.");
-  pair("sub", &sub, "a - b, broadcasting.");
   pair("mul", &mul, "a * b, element by element, broadcasting.");
+  pair("maximum", &maximum, "The greater of a and b, element by element, broadcasting; NaN where one is.");
+  pair("minimum", &minimum, "The smaller of a and b, element by element, broadcasting; NaN where one is.");
+  pair("logical_and", &logical_and, "a and b, both boolean, broadcasting.");
+  pair("logical_or", &logical_or, "a or b, both boolean, broadcasting.");
   const auto along = [&](const char* name, Tensor (*compute)(const Tensor&, int), const char* text) {
     module.def(
         name,
@@ -123,7 +125,119 @@ void bind_sums(nb::module_& module) {
   reduce("mean", &mean, &mean, "The mean over some dimensions, or over all elements.");
 }
 
+// A Python number; nothing for an array.
+std::optional<double> number_of(Array value) {
+  if (!PyFloat_Check(value.ptr()) && !PyLong_Check(value.ptr())) return {};
+  return nb::cast<double>(value);
+}
+
+using OfTwo = Tensor (*)(const Tensor&, const Tensor&);
+using OfNumber = Tensor (*)(const Tensor&, double);
+
+// An operation of two arrays, or of an array and a number on either side; from_number takes the number first.
+void bind_with_numbers(nb::module_& module, const char* name, OfTwo of_two, OfNumber with_number, OfNumber from_number,
+                       const char* text) {
+  module.def(
+      name,
+      [=](Array a, Array b) {
+        Arrays arrays(name);
+        if (const std::optional<double> number = number_of(b)) {
+          const Tensor left = arrays.read("a", a);
+          return arrays.map([&] { return with_number(left, *number); });
+        }
+        if (const std::optional<double> number = number_of(a)) {
+          const Tensor right = arrays.read("b", b);
+          return arrays.map([&] { return from_number(right, *number); });
+        }
+        const Tensor left = arrays.read("a", a);
+        const Tensor right = arrays.read("b", b);
+        return arrays.map([&] { return of_two(left, right); });
+      },
+      "a"_a, "b"_a, text);
+}
+
+void bind_arithmetic(nb::module_& module) {
+  bind_with_numbers(module, "add", &add, &add, &add, "a + b, broadcasting; one may be a number.");
+  bind_with_numbers(
+      module, "sub", &sub, &sub, [](const Tensor& x, double number) { return sub(number, x); },
+      "a - b, broadcasting; one may be a number.");
+  bind_with_numbers(
+      module, "div", &div, &div, [](const Tensor& x, double number) { return div(number, x); },
+      "a / b, broadcasting; one may be a number.");
+  bind_with_numbers(module, "eq", &eq, &eq, &eq, "a == b as booleans, broadcasting; one may be a number.");
+  bind_with_numbers(module, "ne", &ne, &ne, &ne, "a != b as booleans, broadcasting; one may be a number.");
+  bind_with_numbers(module, "lt", &lt, &lt, &gt, "a < b as booleans, broadcasting; one may be a number.");
+  bind_with_numbers(module, "le", &le, &le, &ge, "a <= b as booleans, broadcasting; one may be a number.");
+  bind_with_numbers(module, "gt", &gt, &gt, &lt, "a > b as booleans, broadcasting; one may be a number.");
+  bind_with_numbers(module, "ge", &ge, &ge, &le, "a >= b as booleans, broadcasting; one may be a number.");
+  const auto map = [&](const char* name, Tensor (*compute)(const Tensor&), const char* text) {
+    module.def(
+        name,
+        [name, compute](Array x) {
+          Arrays arrays(name);
+          const Tensor input = arrays.read("x", x);
+          return arrays.map([&] { return compute(input); });
+        },
+        "x"_a, text);
+  };
+  map("neg", &neg, "-x.");
+  map("exp", &exp, "e^x.");
+  map("log", &log, "The natural logarithm.");
+  map("sqrt", &sqrt, "The square root.");
+  map("logical_not", &logical_not, "Whether a boolean is false.");
+  module.def(
+      "pow",
+      [](Array x, double exponent) {
+        Arrays arrays("pow");
+        const Tensor input = arrays.read("x", x);
+        return arrays.map([&] { return pow(input, exponent); });
+      },
+      "x"_a, "exponent"_a, "x^exponent.");
+}
+
+void bind_choices(nb::module_& module) {
+  module.def(
+      "where",
+      [](Array mask, Array a, Array b) {
+        Arrays arrays("where");
+        const std::optional<double> a_number = number_of(a), b_number = number_of(b);
+        const Tensor left = a_number ? Tensor() : arrays.read("a", a);
+        const Tensor right = b_number ? Tensor() : arrays.read("b", b);
+        const Tensor chosen = arrays.read("mask", mask);
+        return arrays.map([&] {
+          if (b_number) return where(chosen, left, *b_number);
+          return a_number ? where(chosen, *a_number, right) : where(chosen, left, right);
+        });
+      },
+      "mask"_a, "a"_a, "b"_a, "a where the boolean mask is true, b elsewhere, broadcasting; one may be a number.");
+  using OfAll = Tensor (*)(const Tensor&);
+  using Along = Tensor (*)(const Tensor&, int, bool);
+  const auto reduce = [&](const char* name, OfAll of_all, Along along, const char* text) {
+    module.def(
+        name,
+        [=](Array x, std::optional<int> dim, bool keep_dims) {
+          Arrays arrays(name);
+          const Tensor input = arrays.read("x", x);
+          return arrays.map([&] { return dim ? along(input, *dim, keep_dims) : of_all(input); });
+        },
+        "x"_a, "dim"_a.none() = nb::none(), "keep_dims"_a = false, text);
+  };
+  reduce("max", &max, &max, "The greatest element of all, or along a dimension; NaN where there is one.");
+  reduce("min", &min, &min, "The smallest element of all, or along a dimension; NaN where there is one.");
+  reduce("argmax", &argmax, &argmax, "Where the first greatest element is, of all or along a dimension.");
+  reduce("argmin", &argmin, &argmin, "Where the first smallest element is, of all or along a dimension.");
+}
+
 void bind_parts(nb::module_& module) {
+  module.def(
+      "stack",
+      [](const nb::sequence& tensors, int dim) {
+        Arrays arrays("stack");
+        std::vector<Tensor> parts;
+        for (const nb::handle part : tensors) parts.push_back(arrays.read("tensors", part));
+        return arrays.map([&] { return stack(parts, dim); });
+      },
+      "tensors"_a, "dim"_a = 0, "Joins arrays of one shape along a new dimension.");
   module.def(
       "concat",
       [](const nb::sequence& tensors, int dim) {
@@ -235,6 +349,8 @@ void bind_tokens(nb::module_& module) {
 void bind_ops(nb::module_& module) {
   bind_products(module);
   bind_sums(module);
+  bind_arithmetic(module);
+  bind_choices(module);
   bind_parts(module);
   bind_norms(module);
   bind_tokens(module);

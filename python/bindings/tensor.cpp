@@ -4,6 +4,8 @@
 #include <nanobind/stl/vector.h>
 
 #include <array>
+#include <sstream>
+#include <string>
 #include <utility>
 
 #include "bindings/bindings.h"
@@ -123,10 +125,22 @@ void bind_makers(nb::class_<Tensor>& tensor) {
           "shape"_a, "value"_a, "dtype"_a = "float32", "A tensor of one value.")
       .def_static(
           "randn",
-          [](const std::vector<std::int64_t>& shape, nb::handle seed, const std::string& dtype) {
-            return Tensor::randn(shape, read_seed("randn: seed", seed), read_dtype("randn: dtype", dtype));
+          [](const std::vector<std::int64_t>& shape, nb::handle seed, const std::string& dtype,
+             const std::string& device) {
+            return Tensor::randn(shape, read_seed("randn: seed", seed), read_dtype("randn: dtype", dtype),
+                                 Device::parse(device));
           },
-          "shape"_a, "seed"_a, "dtype"_a = "float32", "Normal values; the same seed gives the same values everywhere.");
+          "shape"_a, "seed"_a, "dtype"_a = "float32", "device"_a = "cpu",
+          "Normal values; the same seed gives the same values everywhere.")
+      .def_static(
+          "uniform",
+          [](const std::vector<std::int64_t>& shape, double low, double high, nb::handle seed, const std::string& dtype,
+             const std::string& device) {
+            return Tensor::uniform(shape, low, high, read_seed("uniform: seed", seed),
+                                   read_dtype("uniform: dtype", dtype), Device::parse(device));
+          },
+          "shape"_a, "low"_a, "high"_a, "seed"_a, "dtype"_a = "float32", "device"_a = "cpu",
+          "Values between two bounds; the same seed gives the same values everywhere.");
 }
 
 void bind_questions(nb::class_<Tensor>& tensor) {
@@ -164,6 +178,32 @@ void bind_questions(nb::class_<Tensor>& tensor) {
            [](const Tensor& self) {
              if (self.rank() == 0) throw nb::type_error("len: the tensor has no dimensions");
              return self.size(0);
+           })
+      .def(
+          "__getitem__",
+          [](const Tensor& self, std::int64_t index) {
+            if (self.rank() == 0) throw nb::type_error("index: the tensor has no dimensions");
+            if (index < -self.size(0) || index >= self.size(0)) {
+              throw nb::index_error(
+                  ("index: " + std::to_string(index) + " is out of range for size " + std::to_string(self.size(0)))
+                      .c_str());
+            }
+            return self[index];
+          },
+          "index"_a, "A row: select(0, index). Negative indices count from the end.")
+      .def("__bool__",
+           [](const Tensor& self) {
+             if (self.element_count() != 1) {
+               throw nb::value_error(
+                   ("bool: the tensor is " + self.describe() + ", expected one element; see min() and max()").c_str());
+             }
+             return self.item() != 0;
+           })
+      .def("__str__",
+           [](const Tensor& self) {
+             std::ostringstream text;
+             text << self;
+             return text.str();
            })
       .def("__repr__", [](const Tensor& self) { return "headway.Tensor(" + self.describe() + ")"; });
 }

@@ -10,10 +10,12 @@
 #include <vector>
 
 #include "backend/attention_problem.h"
+#include "backend/compare_tasks.h"
 #include "backend/decoding_tasks.h"
 #include "backend/matmul_problem.h"
 #include "backend/optimizer_tasks.h"
 #include "backend/pointwise_tasks.h"
+#include "backend/rotary_problem.h"
 #include "backend/rowwise_tasks.h"
 #include "core/device_memory.h"
 
@@ -46,6 +48,7 @@ class Backend : public DeviceMemory {
 
   // ---- elementwise ----
   virtual void binary(const BinaryTask& task) = 0;
+  virtual void unary(const UnaryTask& task) = 0;
   virtual void scale(const ScaleTask& task) = 0;
   virtual void lerp(const LerpTask& task) = 0;
   virtual void activate(const ActivateTask& task) = 0;
@@ -54,6 +57,10 @@ class Backend : public DeviceMemory {
   virtual void dropout(const DropoutTask& task) = 0;
   virtual void column_sums(const ColumnSums& task) = 0;
   virtual void rotary(const RotaryProblem& problem) = 0;
+  virtual void compare(const CompareTask& task) = 0;
+  virtual void select(const SelectTask& task) = 0;
+  virtual void extreme(const ExtremeTask& task) = 0;
+  virtual void place(const PlaceTask& task) = 0;
 
   // ---- over rows ----
   // Undefined weights are ones, undefined biases zeros.

@@ -6,14 +6,13 @@
 #include <cstdint>
 
 #include "core/random.h"
+#include "headway/activation.h"
 #include "headway/dtype.h"
-#include "headway/ops.h"
-#include "headway/shape.h"
 
 namespace headway::inline v0::internal {
 
-// How two operands are joined.
-enum class Binary { add, subtract, multiply };
+// How two operands are joined. The greater or the smaller of a number and NaN is NaN.
+enum class Binary { add, subtract, multiply, divide, maximum, minimum };
 
 // result (rows, columns) = a (rows, columns) op b (rows, columns). Rows are contiguous; result may be a or b.
 struct BinaryTask {
@@ -44,6 +43,28 @@ struct LerpTask {
   const std::byte* source = nullptr;
   std::byte* target = nullptr;
   double share = 1;
+};
+
+// A function of one operand, and of a number n where it says so.
+enum class Unary {
+  add,            // x + n
+  subtract_from,  // n - x
+  divide,         // x / n
+  divide_into,    // n / x
+  exp,
+  log,
+  sqrt,
+  power,  // x^n
+};
+
+// result (count) = function(x (count)); result may be x.
+struct UnaryTask {
+  Unary operation = Unary::add;
+  DType dtype = DType::float32;
+  std::int64_t count = 0;
+  const std::byte* x = nullptr;
+  std::byte* result = nullptr;
+  double number = 0;
 };
 
 // result (count) = activation(x (count)); result may be x.
@@ -94,17 +115,6 @@ struct ColumnSums {
   const std::byte* x = nullptr;  // (rows, columns)
   std::byte* sums = nullptr;     // (columns)
   DType sums_dtype = DType::float32;
-};
-
-// Rotates pairs of x (outer sizes..., length, head_dim), whose last dimension is contiguous, by their positions.
-struct RotaryProblem {
-  DType dtype = DType::float32;
-  Shape shape = {};      // of x and result
-  Shape x_strides = {};  // in elements
-  const std::byte* x = nullptr;
-  std::byte* result = nullptr;  // contiguous; may be x where x is
-  RotaryOptions options = {};   // with the number of dims filled in
-  bool backward = false;        // by the negative angles
 };
 
 }  // namespace headway::inline v0::internal

@@ -22,6 +22,9 @@ class Storage {
   std::byte* data() const { return static_cast<std::byte*>(block_.data); }
   Device device() const { return device_; }
   std::uint64_t version() const { return version_.load(std::memory_order_relaxed); }
+  // Whether the memory is the user's constants, which nothing may change in place.
+  bool is_read_only() const { return read_only_; }
+  void set_read_only() { read_only_ = true; }
   void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
@@ -29,6 +32,7 @@ class Storage {
   MemoryBlock block_;
   std::function<void()> release_;  // empty for a device's block
   Device device_;
+  bool read_only_ = false;
   std::atomic<std::uint64_t> version_{0};
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <numbers>
 #include <utility>
@@ -128,23 +129,36 @@ Tensor Tensor::full(const Shape& shape, double value, DType dtype, Device device
   return tensor;
 }
 
-template <typename T>
-Tensor Tensor::from(const std::vector<T>& values, const Shape& shape) {
-  const std::int64_t count = internal::checked_element_count(shape, dtype_of<T>);
-  check(values.size() == static_cast<std::size_t>(count), "from: ", values.size(), " values came for shape ", shape,
-        ", which has ", count);
-  Tensor tensor = empty(shape, dtype_of<T>);
-  std::copy(values.begin(), values.end(), tensor.data<T>());
+Tensor Tensor::copied(const void* values, std::size_t given, const Shape& shape, DType dtype) {
+  const std::int64_t count = internal::checked_element_count(shape, dtype);
+  check(given == kAllOfShape || given == static_cast<std::size_t>(count), "from: ", given, " values came for shape ",
+        shape, ", which has ", count);
+  check(values != nullptr || count == 0, "from: values is null, expected ", count, " elements of ", dtype);
+  Tensor tensor = empty(shape, dtype);
+  if (count > 0) std::memcpy(tensor.raw_data(), values, byte_count(shape, dtype));
   return tensor;
 }
 
-Tensor Tensor::wrap(void* data, const Shape& shape, DType dtype, std::function<void()> release) {
-  internal::checked_element_count(shape, dtype);
-  return wrap(data, shape, internal::contiguous_strides(shape), dtype, std::move(release));
+Tensor Tensor::copied_bits(const std::vector<bool>& values, const Shape& shape) {
+  const std::unique_ptr<bool[]> bytes(new bool[values.size()]);
+  std::copy(values.begin(), values.end(), bytes.get());
+  return from(std::span<const bool>(bytes.get(), values.size()), shape);
 }
 
-Tensor Tensor::wrap(void* data, const Shape& shape, const Shape& strides, DType dtype, std::function<void()> release,
+void Tensor::check_wrapped_count(std::size_t given, const Shape& shape, DType dtype) {
+  const std::int64_t count = internal::checked_element_count(shape, dtype);
+  check(given == static_cast<std::size_t>(count), "wrap: ", given, " elements came for shape ", shape, ", which has ",
+        count);
+}
+
+Tensor Tensor::wrap(Memory memory, const Shape& shape, DType dtype, std::function<void()> release) {
+  internal::checked_element_count(shape, dtype);
+  return wrap(memory, shape, internal::contiguous_strides(shape), dtype, std::move(release));
+}
+
+Tensor Tensor::wrap(Memory memory, const Shape& shape, const Shape& strides, DType dtype, std::function<void()> release,
                     Device device) {
+  void* const data = memory.data;
   const std::int64_t count = internal::checked_element_count(shape, dtype);
   check(strides.rank() == shape.rank(), "wrap: strides ", strides, " do not match shape ", shape);
   check(data != nullptr || count == 0, "wrap: data is null, expected ", count, " elements of ", dtype);
@@ -161,23 +175,26 @@ Tensor Tensor::wrap(void* data, const Shape& shape, const Shape& strides, DType 
   check(!__builtin_mul_overflow(last, static_cast<std::int64_t>(item_size(dtype)), &last), "wrap: strides ", strides,
         " with shape ", shape, " reach further than 64 bits can count");
   auto storage = std::make_shared<internal::Storage>(data, std::move(release), device);
+  if (memory.is_read_only) storage->set_read_only();
   return TensorImpl::make(std::move(storage), 0, shape, strides, dtype);
 }
 
-Tensor Tensor::randn(const Shape& shape, std::uint64_t seed, DType dtype) {
-  return make_random("randn", shape, dtype, seed, [](const std::array<std::uint32_t, 4>& words) {
+Tensor Tensor::randn(const Shape& shape, std::uint64_t seed, DType dtype, Device device) {
+  const auto value = [](const std::array<std::uint32_t, 4>& words) {
     // Box-Muller; 1 - u is in (0, 1], which keeps the logarithm finite.
     const double radius = std::sqrt(-2.0 * std::log(1.0 - unit_interval(words[0], words[1])));
     return radius * std::cos(2.0 * std::numbers::pi * unit_interval(words[2], words[3]));
-  });
+  };
+  return make_random("randn", shape, dtype, seed, value).to(device);
 }
 
-Tensor Tensor::uniform(const Shape& shape, double low, double high, std::uint64_t seed, DType dtype) {
+Tensor Tensor::uniform(const Shape& shape, double low, double high, std::uint64_t seed, DType dtype, Device device) {
   check(low <= high && std::isfinite(high - low), "uniform: low is ", low, " and high is ", high,
         ", expected low <= high, both finite");
-  return make_random("uniform", shape, dtype, seed, [=](const std::array<std::uint32_t, 4>& words) {
+  const auto value = [=](const std::array<std::uint32_t, 4>& words) {
     return low + (high - low) * unit_interval(words[0], words[1]);
-  });
+  };
+  return make_random("uniform", shape, dtype, seed, value).to(device);
 }
 
 // ---- asking ----
@@ -191,13 +208,13 @@ DType Tensor::dtype() const { return TensorImpl::of(*this).dtype(); }
 Device Tensor::device() const { return TensorImpl::of(*this).storage().device(); }
 bool Tensor::is_contiguous() const { return TensorImpl::of(*this).is_contiguous(); }
 std::uint64_t Tensor::version() const { return TensorImpl::of(*this).storage().version(); }
+bool Tensor::is_read_only() const { return TensorImpl::of(*this).storage().is_read_only(); }
 void* Tensor::raw_data() const { return TensorImpl::of(*this).data(); }
 
-template <typename T>
-T* Tensor::data() const {
-  check(dtype() == dtype_of<T>, "data: the tensor is ", *this, ", and was asked for ", dtype_of<T>);
+void* Tensor::checked_data(DType wanted) const {
+  check(dtype() == wanted, "data: the tensor is ", *this, ", and was asked for ", wanted);
   check(device().is_cpu(), "data: the tensor is ", *this, " on ", device(), "; copy it with to(Device::cpu()) first");
-  return static_cast<T*>(raw_data());
+  return raw_data();
 }
 
 double Tensor::at(std::initializer_list<std::int64_t> indices) const {
@@ -223,23 +240,5 @@ std::vector<double> Tensor::to_vector() const {
 std::string Tensor::describe() const {
   return defined() ? std::string(dtype_name(dtype())) + shape().to_string() : "undefined";
 }
-
-// ---- what users' code links to ----
-
-template HEADWAY_API float* Tensor::data<float>() const;
-template HEADWAY_API double* Tensor::data<double>() const;
-template HEADWAY_API bfloat16* Tensor::data<bfloat16>() const;
-template HEADWAY_API float16* Tensor::data<float16>() const;
-template HEADWAY_API std::int32_t* Tensor::data<std::int32_t>() const;
-template HEADWAY_API std::int64_t* Tensor::data<std::int64_t>() const;
-template HEADWAY_API bool* Tensor::data<bool>() const;
-
-template HEADWAY_API Tensor Tensor::from(const std::vector<float>&, const Shape&);
-template HEADWAY_API Tensor Tensor::from(const std::vector<double>&, const Shape&);
-template HEADWAY_API Tensor Tensor::from(const std::vector<bfloat16>&, const Shape&);
-template HEADWAY_API Tensor Tensor::from(const std::vector<float16>&, const Shape&);
-template HEADWAY_API Tensor Tensor::from(const std::vector<std::int32_t>&, const Shape&);
-template HEADWAY_API Tensor Tensor::from(const std::vector<std::int64_t>&, const Shape&);
-template HEADWAY_API Tensor Tensor::from(const std::vector<bool>&, const Shape&);
 
 }  // namespace headway::inline v0

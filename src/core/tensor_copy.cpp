@@ -73,6 +73,10 @@ bool may_overlap(const Tensor& a, const Tensor& b) {
          before(static_cast<const std::byte*>(b.raw_data()), end_of(a));
 }
 
+void check_writable(const char* function, const Tensor& tensor) {
+  check(!tensor.is_read_only(), function, ": ", tensor, " is a view of constant memory; clone() it first");
+}
+
 }  // namespace
 
 void internal::fill_elements(const Tensor& tensor, double value) {
@@ -99,6 +103,7 @@ Tensor Tensor::to(Device wanted) const {
 
 Tensor& Tensor::fill(double value) {
   internal::check_change_in_place("fill", *this);
+  check_writable("fill", *this);
   internal::fill_elements(*this, value);
   internal::bump_version(*this);
   return *this;
@@ -111,6 +116,7 @@ Tensor& Tensor::copy_from(const Tensor& source) {
   }
   check(source.defined(), "copy_from: the source is undefined");
   internal::check_change_in_place("copy_from", *this);
+  check_writable("copy_from", *this);
   const Tensor expanded = source.detach().to(device()).expand(shape());
   copy_elements(*this, may_overlap(*this, expanded) ? expanded.clone() : expanded);
   internal::bump_version(*this);

@@ -6,6 +6,7 @@
 #include "backend/registry.h"
 #include "core/aligned_memory.h"
 #include "cpu/attention.h"
+#include "cpu/compare.h"
 #include "cpu/decoding.h"
 #include "cpu/matmul.h"
 #include "cpu/middle_sum.h"
@@ -54,6 +55,7 @@ class CpuBackend final : public Backend {
   }
 
   void binary(const BinaryTask& task) override { cpu::binary(task); }
+  void unary(const UnaryTask& task) override { cpu::unary(task); }
   void scale(const ScaleTask& task) override { cpu::scale(task); }
   void lerp(const LerpTask& task) override { cpu::lerp(task); }
   void activate(const ActivateTask& task) override { cpu::activate(task); }
@@ -61,6 +63,10 @@ class CpuBackend final : public Backend {
   void dropout(const DropoutTask& task) override { cpu::dropout(task); }
   void column_sums(const ColumnSums& task) override { cpu::column_sums(task); }
   void rotary(const RotaryProblem& problem) override { cpu::rotary(problem); }
+  void compare(const CompareTask& task) override { cpu::compare(task); }
+  void select(const SelectTask& task) override { cpu::select(task); }
+  void extreme(const ExtremeTask& task) override { cpu::extreme(task); }
+  void place(const PlaceTask& task) override { cpu::place(task); }
 
   void norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon,
             const NormResult& result) override {

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "cpu/kernels/kernel_set.h"
 #include "headway/info.h"
+#include "headway/version.h"
 
 namespace headway::inline v0 {
 namespace internal::cpu {

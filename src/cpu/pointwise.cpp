@@ -1,40 +1,20 @@
-// Cuts elementwise work into chunks. Nothing depends on the number of threads but who does which chunk.
 #include "cpu/pointwise.h"
 
 #include <algorithm>
 
-#include "base/divide.h"
 #include "core/convert.h"
 #include "core/dispatch.h"
 #include "core/scratch.h"
-#include "core/thread_pool.h"
+#include "cpu/chunks.h"
 #include "cpu/isa.h"
 
 namespace headway::inline v0::internal::cpu {
 namespace {
 
-constexpr std::int64_t kElementChunk = 1 << 14;       // elements of a task, a multiple of what one dropout block has
-constexpr std::int64_t kOneTask = 2 * kElementChunk;  // up to here waking another thread costs more than it brings
-constexpr std::int64_t kSumRows = 64;                 // rows that are summed in float32
-constexpr std::int64_t kSumColumns = 8192;            // columns of such a block: long runs, which prefetchers like
+constexpr std::int64_t kSumRows = 64;       // rows that are summed in float32
+constexpr std::int64_t kSumColumns = 8192;  // columns of such a block: long runs, which prefetchers like
 
-static_assert(kElementChunk % ElementDropout::kBlock == 0);
-
-// Calls body(begin, count) for all chunks of `total` items of `weight` elements each.
-template <typename Body>
-void for_chunks(std::int64_t total, std::int64_t weight, const Body& body) {
-  if (total == 0) return;
-  if (total * weight <= kOneTask) return body(std::int64_t{0}, total);
-  const std::int64_t items = std::max<std::int64_t>(1, kElementChunk / weight);
-  parallel_for(divide_up(total, items),
-               [&](std::int64_t chunk, int) { body(chunk * items, std::min(items, total - chunk * items)); });
-}
-
-// A pointer `count` elements further on; null stays null.
-template <typename Byte>
-Byte* skip(Byte* data, std::int64_t count, DType dtype) {
-  return data == nullptr ? nullptr : data + count * static_cast<std::int64_t>(item_size(dtype));
-}
+static_assert(kElementChunk % ElementDropout::kBlock == 0);  // a chunk begins where a block of draws does
 
 DType compute_dtype(DType dtype) { return dtype == DType::float64 ? DType::float64 : DType::float32; }
 
@@ -125,6 +105,17 @@ void binary(const BinaryTask& task) {
     for_chunks(task.rows, task.columns,
                [&](std::int64_t begin, std::int64_t count) { run(begin, count, 0, task.columns); });
   }
+}
+
+void unary(const UnaryTask& task) {
+  const PointwiseKernels& kernels = pointwise_kernels();
+  for_chunks(task.count, 1, [&](std::int64_t begin, std::int64_t count) {
+    UnaryTask part = task;
+    part.count = count;
+    part.x = skip(task.x, begin, task.dtype);
+    part.result = skip(task.result, begin, task.dtype);
+    kernels.unary(part);
+  });
 }
 
 void scale(const ScaleTask& task) {

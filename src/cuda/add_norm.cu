@@ -235,7 +235,7 @@ __global__ void __launch_bounds__(kRowThreads, kPacks < 4 ? 2 : 1)
   constexpr int kTeams = kRowThreads / kTeam;
   constexpr bool kReadsAhead = kPacks >= 4;  // few blocks run at once then
   ColumnParts<kPacks> parts;
-  const std::int64_t begin = blockIdx.x * call.chunk_rows, end = min(begin + call.chunk_rows, call.rows);
+  const std::int64_t begin = blockIdx.x * call.chunk_rows, end = ::min(begin + call.chunk_rows, call.rows);
   BackwardRow<T, kPacks> next;
   const std::int64_t first = begin + threadIdx.x / kTeam;
   if (kReadsAhead && first < end) load_row<T, kTeam, kPacks>(call, first, next);

@@ -8,6 +8,7 @@
 #include "backend/add_norm.h"
 #include "backend/cuda_library.h"
 #include "cuda/attention.h"
+#include "cuda/compare.h"
 #include "cuda/decoding.h"
 #include "cuda/launch.h"
 #include "cuda/matmul.h"
@@ -27,6 +28,7 @@ class CudaBackend final : public Backend {
   explicit CudaBackend(int index) : index_(index) {}
 
   void binary(const BinaryTask& task) override { on_gpu().call(cuda::binary, task); }
+  void unary(const UnaryTask& task) override { on_gpu().call(cuda::unary, task); }
   void scale(const ScaleTask& task) override { on_gpu().call(cuda::scale, task); }
   void lerp(const LerpTask& task) override { on_gpu().call(cuda::lerp, task); }
   void activate(const ActivateTask& task) override { on_gpu().call(cuda::activate, task); }
@@ -34,6 +36,10 @@ class CudaBackend final : public Backend {
   void dropout(const DropoutTask& task) override { on_gpu().call(cuda::dropout, task); }
   void column_sums(const ColumnSums& task) override { on_gpu().call(cuda::column_sums, task); }
   void rotary(const RotaryProblem& problem) override { on_gpu().call(cuda::rotary, problem); }
+  void compare(const CompareTask& task) override { on_gpu().call(cuda::compare, task); }
+  void select(const SelectTask& task) override { on_gpu().call(cuda::select, task); }
+  void extreme(const ExtremeTask& task) override { on_gpu().call(cuda::extreme, task); }
+  void place(const PlaceTask& task) override { on_gpu().call(cuda::place, task); }
 
   void norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon,
             const NormResult& result) override {

@@ -38,7 +38,7 @@ __global__ void cross_entropy_kernel(CrossEntropyCall<T> call, double* losses) {
     }
     const T* x = call.logits + row * n;
     const PowerSum<Real> powers = power_sum_row<kTeam, kPack>(x, n);
-    const Real logarithm = log(powers.sum);
+    const Real logarithm = ::log(powers.sum);
     double loss = -(static_cast<double>(to_compute(x[target]) - powers.largest) - logarithm);
     if (call.smoothing != 0) {
       const Real distances = sum_row<Real, kTeam, kPack>(n, [&](std::int64_t i) {
@@ -92,7 +92,7 @@ __global__ void cross_entropy_backward_kernel(CrossEntropyCall<T> call, const Co
       auto v = load_values<kPack>(call.logits + row * n + i);
 #pragma unroll
       for (int j = 0; j < kPack; ++j) {
-        const Real p = exp(v[j] - logsumexp);
+        const Real p = ::exp(v[j] - logsumexp);
         const Real share = i + j == target ? of_target : Real(0);
         v[j] = counts ? (p - share - spread) * scale : Real(0);
       }

@@ -34,7 +34,7 @@ View<T> view_of(const Matrix& matrix) {
 
 template <typename Real>
 __device__ Real sigmoid(Real x) {
-  return 1 / (1 + exp(-x));
+  return 1 / (1 + ::exp(-x));
 }
 
 // NaN gives NaN; the infinities give what the formula gives.

@@ -42,7 +42,7 @@ __global__ void sum_along_middle(const From* x, To* target, Sizes sizes) {
   for (std::int64_t i = blockIdx.x * std::int64_t{kWarps} + warp; i < sums; i += gridDim.x * std::int64_t{kWarps}) {
     const std::int64_t column = i % sizes.inner, chunk = i / sizes.inner % sizes.chunks;
     const std::int64_t outer = i / sizes.inner / sizes.chunks;
-    const std::int64_t begin = chunk * sizes.rows, end = min(begin + sizes.rows, sizes.middle);
+    const std::int64_t begin = chunk * sizes.rows, end = ::min(begin + sizes.rows, sizes.middle);
     const From* from = x + outer * sizes.middle * sizes.inner + column;
     double sum = 0;
 #pragma unroll 8
@@ -61,7 +61,7 @@ __global__ void sum_columns(const From* x, To* target, Sizes sizes) {
   for (std::int64_t i = blockIdx.x; i < sizes.outer * sizes.chunks * strips; i += gridDim.x) {
     const std::int64_t column = i % strips * kWarp + lane, place = i / strips;  // place: (outer, chunks)
     const std::int64_t outer = place / sizes.chunks, chunk = place % sizes.chunks;
-    const std::int64_t begin = chunk * sizes.rows, end = min(begin + sizes.rows, sizes.middle);
+    const std::int64_t begin = chunk * sizes.rows, end = ::min(begin + sizes.rows, sizes.middle);
     const From* from = x + outer * sizes.middle * sizes.inner + column;
     double sum = 0;
     if (column < sizes.inner) {

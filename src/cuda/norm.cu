@@ -58,7 +58,7 @@ __global__ void norm_kernel(NormCall<T> call) {
       for (int j = 0; j < kPack; ++j) sum += (v[j] - mean) * (v[j] - mean);
       return sum;
     });
-    const Real inverse = 1 / sqrt(squares / static_cast<Real>(n) + call.epsilon);
+    const Real inverse = 1 / ::sqrt(squares / static_cast<Real>(n) + call.epsilon);
     if (team_rank<kTeam>() == 0) {
       if (call.mean) call.mean[row] = mean;
       call.inverse[row] = inverse;

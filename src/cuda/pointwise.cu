@@ -128,6 +128,10 @@ struct BinaryFunction {
     if constexpr (kOperation == Binary::add) return a + b;
     if constexpr (kOperation == Binary::subtract) return a - b;
     if constexpr (kOperation == Binary::multiply) return a * b;
+    if constexpr (kOperation == Binary::divide) return a / b;
+    // A NaN in b fails every comparison and so is what is taken.
+    if constexpr (kOperation == Binary::maximum) return a > b || a != a ? a : b;
+    if constexpr (kOperation == Binary::minimum) return a < b || a != a ? a : b;
   }
 };
 
@@ -146,7 +150,7 @@ __global__ void binary_rows(T* result, const T* a, std::int64_t a_row_stride, co
       store_pack<T>(values, result + at, left, true);
       return;
     }
-    for (std::int64_t i = at; i < at + min(left, std::int64_t{kPackCount<T>}); ++i) {
+    for (std::int64_t i = at; i < at + ::min(left, std::int64_t{kPackCount<T>}); ++i) {
       const std::int64_t row = i / columns, column = i % columns;
       result[i] = from_compute<T>(
           function(to_compute(a[row * a_row_stride + column]), to_compute(b[row * b_row_stride + column])));
@@ -167,6 +171,31 @@ void binary_as(const BinaryTask& task) {
         reinterpret_cast<T*>(task.result), reinterpret_cast<const T*>(task.a), task.a_row_stride,
         reinterpret_cast<const T*>(task.b), task.b_row_stride, task.rows, task.columns, packs_fit_rows);
     check_launch("binary_rows");
+  });
+}
+
+// ---- functions of one operand ----
+
+template <Unary kOperation, typename Real>
+struct UnaryFunction {
+  Real number;
+  __device__ Real operator()(Real x) const {
+    if constexpr (kOperation == Unary::add) return x + number;
+    if constexpr (kOperation == Unary::subtract_from) return number - x;
+    if constexpr (kOperation == Unary::divide) return x / number;
+    if constexpr (kOperation == Unary::divide_into) return number / x;
+    if constexpr (kOperation == Unary::exp) return ::exp(x);
+    if constexpr (kOperation == Unary::log) return ::log(x);
+    if constexpr (kOperation == Unary::sqrt) return ::sqrt(x);
+    if constexpr (kOperation == Unary::power) return ::pow(x, number);
+  }
+};
+
+template <Unary kOperation>
+void unary_as(const UnaryTask& task) {
+  dispatch_elements(task.dtype, [&]<typename T>() {
+    using Real = Compute<T>;
+    launch_one<T>(task.result, task.x, task.count, UnaryFunction<kOperation, Real>{static_cast<Real>(task.number)});
   });
 }
 
@@ -197,7 +226,7 @@ struct SigmoidParts {
   Real lower;
 
   __device__ explicit SigmoidParts(Real x) {
-    const Real e = exp(-fabs(x));
+    const Real e = ::exp(-fabs(x));
     upper = 1 / (1 + e);
     lower = e * upper;
   }
@@ -215,7 +244,7 @@ template <typename Real>
 __device__ Real gelu_slope(Real x) {
   constexpr Real kInverseRoot = Real(0.39894228040143267794);  // 1 / sqrt(2 pi)
   const Real near = bounded(x, Real(50));                      // beyond any x whose density is not zero
-  return fma(near, exp(near * near * Real(-0.5)) * kInverseRoot, normcdf(x));
+  return fma(near, ::exp(near * near * Real(-0.5)) * kInverseRoot, normcdf(x));
 }
 
 // x (1 + tanh(v / 2)) / 2 is x sigmoid(v) with v = sqrt(8 / pi) (x + 0.044715 x^3), and that does not cancel.
@@ -351,6 +380,33 @@ void binary(const BinaryTask& task) {
       return binary_as<Binary::subtract>(task);
     case Binary::multiply:
       return binary_as<Binary::multiply>(task);
+    case Binary::divide:
+      return binary_as<Binary::divide>(task);
+    case Binary::maximum:
+      return binary_as<Binary::maximum>(task);
+    case Binary::minimum:
+      return binary_as<Binary::minimum>(task);
+  }
+}
+
+void unary(const UnaryTask& task) {
+  switch (task.operation) {
+    case Unary::add:
+      return unary_as<Unary::add>(task);
+    case Unary::subtract_from:
+      return unary_as<Unary::subtract_from>(task);
+    case Unary::divide:
+      return unary_as<Unary::divide>(task);
+    case Unary::divide_into:
+      return unary_as<Unary::divide_into>(task);
+    case Unary::exp:
+      return unary_as<Unary::exp>(task);
+    case Unary::log:
+      return unary_as<Unary::log>(task);
+    case Unary::sqrt:
+      return unary_as<Unary::sqrt>(task);
+    case Unary::power:
+      return unary_as<Unary::power>(task);
   }
 }
 

@@ -2,10 +2,12 @@
 #pragma once
 
 #include "backend/pointwise_tasks.h"
+#include "backend/rotary_problem.h"
 
 namespace headway::inline v0::internal::cuda {
 
 void binary(const BinaryTask& task);
+void unary(const UnaryTask& task);
 void scale(const ScaleTask& task);
 void lerp(const LerpTask& task);
 void activate(const ActivateTask& task);

@@ -138,14 +138,14 @@ __device__ PowerSum<Compute<T>> power_sum_row(const T* row, std::int64_t count) 
 #pragma unroll
     for (int j = 0; j < kPack; ++j) largest = fmax(largest, x[j]);
     const Real reference = power_reference(largest);
-    if (largest != all.largest) all.sum *= exp(all.largest - reference);
+    if (largest != all.largest) all.sum *= ::exp(all.largest - reference);
 #pragma unroll
-    for (int j = 0; j < kPack; ++j) all.sum += exp(x[j] - reference);
+    for (int j = 0; j < kPack; ++j) all.sum += ::exp(x[j] - reference);
     all.largest = largest;
   });
   return team_reduce<kTeam>(all, [](PowerSum<Real> a, PowerSum<Real> b) {
     const Real largest = fmax(a.largest, b.largest), reference = power_reference(largest);
-    return PowerSum<Real>{largest, a.sum * exp(a.largest - reference) + b.sum * exp(b.largest - reference)};
+    return PowerSum<Real>{largest, a.sum * ::exp(a.largest - reference) + b.sum * ::exp(b.largest - reference)};
   });
 }
 

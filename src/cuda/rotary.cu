@@ -70,7 +70,7 @@ __global__ void rotate(const T* x, T* result, const Turn<Compute<T>>* table, Rot
   const std::int64_t pairs = sizes.half, items = sizes.head_dim - pairs;  // pairs and copied elements of a row
   for (std::int64_t block = blockIdx.x; block < sizes.matrices * sizes.runs; block += gridDim.x) {
     const std::int64_t matrix = block / sizes.runs, first = block % sizes.runs * sizes.run;
-    const std::int64_t end = min(first + sizes.run, sizes.length);
+    const std::int64_t end = ::min(first + sizes.run, sizes.length);
     const T* matrix_x = x + sizes.matrix_offset(matrix);
     T* matrix_result = result + matrix * sizes.length * sizes.head_dim;
     for (std::int64_t position = first + threadIdx.y; position < end; position += kWarps) {

@@ -13,13 +13,13 @@ __global__ void softmax_kernel(const T* x, std::int64_t rows, std::int64_t class
     const T* from = x + row * classes;
     T* to = y + row * classes;
     const PowerSum<Real> powers = power_sum_row<kTeam, kPack>(from, classes);
-    const Real logarithm = log(powers.sum), inverse = 1 / powers.sum;
+    const Real logarithm = ::log(powers.sum), inverse = 1 / powers.sum;
     for_each_pack<kTeam, kPack>(classes, [&](std::int64_t i) {
       auto v = load_values<kPack>(from + i);
 #pragma unroll
       for (int j = 0; j < kPack; ++j) {
         const Real distance = v[j] - powers.largest;
-        v[j] = kLogarithm ? distance - logarithm : exp(distance) * inverse;
+        v[j] = kLogarithm ? distance - logarithm : ::exp(distance) * inverse;
       }
       store_values<kPack>(v, to + i);
     });
@@ -44,7 +44,7 @@ __global__ void softmax_backward_kernel(const T* y, const T* d_y, std::int64_t r
       const auto p = load_values<kPack>(y + first + i);
       auto d = load_values<kPack>(d_y + first + i);
 #pragma unroll
-      for (int j = 0; j < kPack; ++j) d[j] = kLogarithm ? d[j] - exp(p[j]) * sum : p[j] * (d[j] - sum);
+      for (int j = 0; j < kPack; ++j) d[j] = kLogarithm ? d[j] - ::exp(p[j]) * sum : p[j] * (d[j] - sum);
       store_values<kPack>(d, d_x + first + i);
     });
   }

@@ -44,7 +44,7 @@ std::string record_data(const AttentionRecord& record) {
       append_weights(data, i, std::to_string(layer), dense_layer(part, static_cast<std::int64_t>(layer)));
     }
     append_weights(data, i, "mean", attention_mean(part));
-    if (const Tensor rollout = rollout_of(record, part)) append_weights(data, i, "rollout", rollout);
+    if (const Tensor rollout = rollout_of(record, part); rollout.defined()) append_weights(data, i, "rollout", rollout);
   }
   return data;
 }

@@ -35,7 +35,7 @@ void append_attention_part(std::string& json, const AttentionRecord& record, con
   }
   json += "],\"mean\":";
   append_json_numbers(json, attention_mean(part));
-  if (const Tensor rollout = rollout_of(record, part)) {
+  if (const Tensor rollout = rollout_of(record, part); rollout.defined()) {
     json += ",\"rollout\":";
     append_json_numbers(json, rollout);
   }

@@ -179,4 +179,11 @@ Tensor SafeTensors::get(std::string_view name) const {
 
 const std::map<std::string, std::string>& SafeTensors::metadata() const { return file_->header.metadata; }
 
+std::map<std::string, Tensor> load_safetensors(const std::filesystem::path& path) {
+  const SafeTensors file = SafeTensors::open(path);
+  std::map<std::string, Tensor> tensors;
+  for (const std::string& name : file.names()) tensors.emplace(name, file.get(name));
+  return tensors;
+}
+
 }  // namespace headway::inline v0

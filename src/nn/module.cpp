@@ -9,6 +9,58 @@ namespace headway::inline v0 {
 
 using internal::check;
 
+namespace internal {
+namespace {
+
+// Problems of one kind, of which the first are shown.
+class ProblemList {
+ public:
+  explicit ProblemList(const char* kind) : kind_(kind) {}
+
+  void add(const std::string& problem) {
+    if (++count_ <= kShown) text_ += (count_ == 1 ? "" : "; ") + problem;
+  }
+  // The problems after those of another list.
+  std::string after(const std::string& others) const {
+    if (count_ == 0) return others;
+    std::string all = others + (others.empty() ? "" : "; ") + text_;
+    if (count_ > kShown) all += "; and " + std::to_string(count_ - kShown) + " more " + kind_;
+    return all;
+  }
+
+ private:
+  static constexpr int kShown = 20;
+  const char* kind_;
+  int count_ = 0;
+  std::string text_;
+};
+
+// Throws an Error that lists all that is wrong in `values` for a module whose state is `own`.
+void check_state(const StateDict& own, const StateDict& values, bool strict) {
+  ProblemList missing("are missing"), wrong("do not fit"), unexpected("are none of the module's");
+  for (const auto& [name, tensor] : own) {
+    const auto given = values.find(name);
+    if (given == values.end()) {
+      if (strict) missing.add('"' + name + "\" is missing, expected " + tensor.describe());
+      continue;
+    }
+    const Tensor& value = given->second;
+    const bool fits =
+        value.defined() && value.shape() == tensor.shape() && is_floating(value.dtype()) == is_floating(tensor.dtype());
+    if (!fits) wrong.add('"' + name + "\" is " + value.describe() + ", expected " + tensor.describe());
+  }
+  for (const auto& [name, tensor] : values) {
+    if (strict && !own.contains(name)) {
+      unexpected.add('"' + name + "\" (" + tensor.describe() + ") is none of the module's");
+    }
+  }
+  const std::string problems = unexpected.after(wrong.after(missing.after("")));
+  check(problems.empty(), "load_state_dict: ", problems);
+}
+
+}  // namespace
+}  // namespace internal
+
 // ---- Parameter ----
 
 Parameter::Parameter(const Tensor& value) : slot_(std::make_shared<Tensor>(value)) {}
@@ -110,21 +162,7 @@ StateDict Module::state_dict() const {
 
 void Module::load_state_dict(const StateDict& values, bool strict) const {
   const StateDict own = state_dict();
-  for (const auto& [name, tensor] : own) {
-    const auto given = values.find(name);
-    if (given == values.end()) {
-      check(!strict, "load_state_dict: \"", name, "\" is missing, expected ", tensor);
-      continue;
-    }
-    check(given->second.defined(), "load_state_dict: \"", name, "\" is undefined, expected ", tensor);
-    check(given->second.shape() == tensor.shape(), "load_state_dict: \"", name, "\" is ", given->second, ", expected ",
-          tensor);
-    check(is_floating(given->second.dtype()) == is_floating(tensor.dtype()), "load_state_dict: \"", name, "\" is ",
-          given->second, ", expected ", tensor);
-  }
-  for (const auto& [name, tensor] : values) {
-    check(!strict || own.count(name) == 1, "load_state_dict: \"", name, "\" (", tensor, ") is none of the module's");
-  }
+  internal::check_state(own, values, strict);
   const NoGradGuard guard;
   for (const auto& [name, tensor] : own) {
     const auto given = values.find(name);

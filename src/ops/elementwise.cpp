@@ -34,6 +34,12 @@ void check_floating(const char* function, const char* argument, const Tensor& x)
 Shape broadcast_shape(const char* function, const Tensor& a, const Tensor& b) {
   check_floating(function, "a", a);
   check_floating(function, "b", b);
+  return broadcast_shape_of_any(function, a, b);
+}
+
+Shape broadcast_shape_of_any(const char* function, const Tensor& a, const Tensor& b) {
+  check(a.defined(), function, ": a is undefined, expected a tensor");
+  check(b.defined(), function, ": b is undefined, expected a tensor");
   check(a.dtype() == b.dtype(), function, ": a is ", a, " and b is ", b, ", expected one dtype");
   check_same_device(function, "a", a, "b", b);
   const int rank = std::max(a.rank(), b.rank());
@@ -48,32 +54,38 @@ Shape broadcast_shape(const char* function, const Tensor& a, const Tensor& b) {
   return shape;
 }
 
-void combine(Binary operation, const Tensor& a, const Tensor& b, const Tensor& result) {
-  const Shape& shape = result.shape();
-  const std::int64_t count = result.element_count();
-  if (count == 0) return;
+RowOperands row_operands(const Tensor& a, const Tensor& b, const Shape& shape, std::int64_t count) {
   const auto repeats = [&](const Tensor& x, const Tensor& other) {
     return x.element_count() < count && x.element_count() >= kShortestRow && other.element_count() == count &&
            is_row_of(x.shape(), shape);
   };
   const bool a_repeats = repeats(a, b), b_repeats = repeats(b, a);
-  // Operands in row-major order: whole ones, and at most one row that repeats.
   const auto operand = [&](const Tensor& x, bool is_row) {
     if (is_row || x.element_count() == count) return dense(x);
     return x.detach().expand(shape).contiguous();
   };
-  const Tensor whole_a = operand(a, a_repeats), whole_b = operand(b, b_repeats);
-  BinaryTask task;
-  task.operation = operation;
-  task.dtype = result.dtype();
-  task.columns = a_repeats ? a.element_count() : b_repeats ? b.element_count() : count;
-  task.rows = count / task.columns;
-  task.a = bytes_of(whole_a);
-  task.a_row_stride = a_repeats ? 0 : task.columns;
-  task.b = bytes_of(whole_b);
-  task.b_row_stride = b_repeats ? 0 : task.columns;
-  task.result = bytes_of(result);
-  backend_of(result).binary(task);
+  RowOperands operands;
+  operands.a = operand(a, a_repeats);
+  operands.b = operand(b, b_repeats);
+  operands.columns = a_repeats ? a.element_count() : b_repeats ? b.element_count() : count;
+  operands.rows = count / operands.columns;
+  operands.a_row_stride = a_repeats ? 0 : operands.columns;
+  operands.b_row_stride = b_repeats ? 0 : operands.columns;
+  return operands;
+}
+
+void combine(Binary operation, const Tensor& a, const Tensor& b, const Tensor& result) {
+  if (result.element_count() == 0) return;
+  const RowOperands operands = row_operands(a, b, result.shape(), result.element_count());
+  backend_of(result).binary({.operation = operation,
+                             .dtype = result.dtype(),
+                             .rows = operands.rows,
+                             .columns = operands.columns,
+                             .a = bytes_of(operands.a),
+                             .a_row_stride = operands.a_row_stride,
+                             .b = bytes_of(operands.b),
+                             .b_row_stride = operands.b_row_stride,
+                             .result = bytes_of(result)});
 }
 
 Tensor broadcast_sum(const Tensor& x, const Shape& shape) {
@@ -90,6 +102,16 @@ Tensor broadcast_sum(const Tensor& x, const Shape& shape) {
                              .sums = bytes_of(sums),
                              .sums_dtype = x.dtype()});
   return sums;
+}
+
+void map_into(Unary operation, const Tensor& x, double number, const Tensor& result) {
+  const Tensor whole = dense(x);
+  backend_of(x).unary({.operation = operation,
+                       .dtype = x.dtype(),
+                       .count = x.element_count(),
+                       .x = bytes_of(whole),
+                       .result = bytes_of(result),
+                       .number = number});
 }
 
 void scale_into(const Tensor& x, double factor, const Tensor& result) {

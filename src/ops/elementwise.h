@@ -21,6 +21,20 @@ inline std::byte* bytes_of(const Tensor& tensor) { return static_cast<std::byte*
 // The shape to which a and b broadcast; throws where they do not, or where they are not of one floating dtype.
 Shape broadcast_shape(const char* function, const Tensor& a, const Tensor& b);
 
+// The same for tensors of any one dtype.
+Shape broadcast_shape_of_any(const char* function, const Tensor& a, const Tensor& b);
+
+// Two operands in dense memory as rows of a result: whole ones, and at most one row that repeats.
+struct RowOperands {
+  Tensor a, b;
+  std::int64_t rows = 1;
+  std::int64_t columns = 0;
+  std::int64_t a_row_stride = 0;  // in elements; 0: one row for all
+  std::int64_t b_row_stride = 0;  // likewise
+};
+// The operands of a result of `shape`, which has elements.
+RowOperands row_operands(const Tensor& a, const Tensor& b, const Shape& shape, std::int64_t count);
+
 // result = a op b without a record. The result is dense, has the shape to which a and b broadcast, and may be the
 // memory of one of them that has this shape too.
 void combine(Binary operation, const Tensor& a, const Tensor& b, const Tensor& result);
@@ -30,6 +44,9 @@ Tensor broadcast_sum(const Tensor& x, const Shape& shape);
 
 // The rule of dropout; throws unless the probability is one.
 ElementDropout checked_dropout(const char* function, double probability, std::uint64_t seed);
+
+// function(x) into `result` (dense, of the same shape and dtype; may be x), without a record.
+void map_into(Unary operation, const Tensor& x, double number, const Tensor& result);
 
 // x * factor into `result` (dense, of the same shape and dtype; may be x), without a record.
 void scale_into(const Tensor& x, double factor, const Tensor& result);

@@ -77,6 +77,8 @@ class ParameterCheck {
     check(tensor.requires_grad(), optimizer_, ": parameter \"", name, "\" (", tensor, ") does not require a gradient");
     check(tensor.is_contiguous(), optimizer_, ": parameter \"", name, "\" (", tensor, ") has strides ",
           tensor.strides(), ", expected dense memory");
+    check(!tensor.is_read_only(), optimizer_, ": parameter \"", name, "\" (", tensor,
+          ") is a view of constant memory, expected one that steps can change");
     if (!device_) device_ = tensor.device();
     check(tensor.device() == *device_, optimizer_, ": parameter \"", name, "\" (", tensor, ") is on ", tensor.device(),
           " and those before it on ", *device_, ", expected one device");

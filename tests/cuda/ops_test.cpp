@@ -95,6 +95,12 @@ TEST(CudaOps, Binary) {
         messages, text("sub", b, a), [](const Inputs& x) { return x[1] - x[0]; }, inputs);
     expect_gpu_agrees(
         messages, text("mul", a, b), [](const Inputs& x) { return x[0] * x[1]; }, inputs);
+    expect_gpu_agrees(
+        messages, text("maximum", a, b), [](const Inputs& x) { return headway::maximum(x[0], x[1]); }, inputs);
+    expect_gpu_agrees(
+        messages, text("minimum", a, b), [](const Inputs& x) { return headway::minimum(x[1], x[0]); }, inputs);
+    expect_gpu_agrees(messages, text("div", a, b), [](const Inputs& x) { return x[0] / x[1]; },
+                      {normal(a, 1), Tensor::uniform(b, 1, 2, 2, DType::float64)});
   }
   expect_gpu_agrees(messages, "x + x", [](const Inputs& x) { return x[0] + x[0]; }, {normal({9, 11})});
 }
@@ -114,6 +120,99 @@ TEST(CudaOps, ElementsOneByOne) {
         messages, text("gelu", shape), [](const Inputs& x) { return headway::gelu(x[0], headway::Gelu::tanh); },
         inputs);
   }
+}
+
+TEST(CudaOps, FunctionsOfOneTensor) {
+  Messages messages;
+  using Function = Tensor (*)(const Tensor&);
+  const std::vector<std::pair<const char*, Function>> functions = {
+      {"x + 1.5", [](const Tensor& x) { return x + 1.5; }},
+      {"1 - x", [](const Tensor& x) { return 1 - x; }},
+      {"x / 3", [](const Tensor& x) { return x / 3; }},
+      {"2 / x", [](const Tensor& x) { return 2 / x; }},
+      {"-x", [](const Tensor& x) { return -x; }},
+      {"exp", headway::exp},
+      {"log", headway::log},
+      {"sqrt", headway::sqrt},
+      {"x^2.5", [](const Tensor& x) { return headway::pow(x, 2.5); }}};
+  for (const Shape& shape : {Shape{33, 17}, {1}, {}, {0, 4}, {70000, 3}}) {
+    const Inputs inputs = {Tensor::uniform(shape, 0.5, 2, 1, DType::float64)};
+    for (const auto& [name, function] : functions) {
+      expect_gpu_agrees(
+          messages, text(name, shape), [&](const Inputs& x) { return function(x[0]); }, inputs);
+    }
+  }
+}
+
+// Whether results that have no gradient are the same on both, for every dtype.
+void expect_same_results(Messages& messages, const std::string& name, const Operation& operation,
+                         const Inputs& inputs) {
+  for (const DType dtype :
+       {DType::float32, DType::float64, DType::bfloat16, DType::float16, DType::int32, DType::int64, DType::boolean}) {
+    Inputs here, there;
+    for (const Tensor& input : inputs) {
+      here.push_back(input.to(DType::int32).to(dtype));  // with ties
+      there.push_back(here.back().to(Device::cuda()));
+    }
+    const std::string what = name + " " + std::string(dtype_name(dtype));
+    messages.guarded(what, [&] { messages.expect(same_bits(on_cpu(operation(there)), operation(here)), what); });
+  }
+}
+
+TEST(CudaOps, ComparisonsAndChoices) {
+  Messages messages;
+  for (const auto& [a, b] : std::vector<std::pair<Shape, Shape>>{
+           {{33, 17}, {33, 17}}, {{4, 1, 7}, {3, 1}}, {{5}, {}}, {{1003, 37}, {37}}, {{0, 3}, {3}}}) {
+    const Inputs inputs = {headway::scale(normal(a, 1), 2), headway::scale(normal(b, 2), 2)};
+    using Compare = Tensor (*)(const Tensor&, const Tensor&);
+    for (const Compare compare :
+         std::initializer_list<Compare>{headway::eq, headway::ne, headway::lt, headway::le, headway::gt, headway::ge}) {
+      expect_same_results(
+          messages, text("compare", a, b), [&](const Inputs& x) { return compare(x[0], x[1]); }, inputs);
+    }
+    for (const double number : {0.0, -1.0, 0.5}) {
+      expect_same_results(
+          messages, text("compare with a number", a),
+          [&](const Inputs& x) {
+            return headway::stack(
+                {x[0] == number, x[0] != number, x[0]<number, x[0] <= number, x[0]> number, x[0] >= number});
+          },
+          inputs);
+    }
+    expect_same_results(
+        messages, text("where", a, b),
+        [](const Inputs& x) { return headway::where((x[0] > x[1]) | ~(x[0] == 1), x[0], x[1]); }, inputs);
+    expect_gpu_agrees(
+        messages, text("where", a, b),
+        [](const Inputs& x) { return headway::where(x[0] > x[1], headway::where(x[0] < 0, 0.5, x[1]), x[0]); }, inputs);
+  }
+}
+
+TEST(CudaOps, Extremes) {
+  Messages messages;
+  for (const Shape& shape : {Shape{33, 17}, {5, 1000, 3}, {1, 1}, {70000, 3}, {2, 3, 129}}) {
+    const Inputs inputs = {headway::scale(normal(shape), 2)};
+    for (int dim = 0; dim < shape.rank(); ++dim) {
+      const std::string name = text("extremes", shape) + " " + std::to_string(dim);
+      expect_gpu_agrees(
+          messages, name, [&](const Inputs& x) { return headway::max(x[0], dim); }, inputs);
+      expect_gpu_agrees(
+          messages, name, [&](const Inputs& x) { return headway::min(x[0], dim, true); }, inputs);
+      expect_same_results(
+          messages, name, [&](const Inputs& x) { return headway::max(x[0], dim); }, inputs);
+      expect_same_results(
+          messages, name, [&](const Inputs& x) { return headway::argmax(x[0], dim); }, inputs);
+      expect_same_results(
+          messages, name, [&](const Inputs& x) { return headway::argmin(x[0], dim); }, inputs);
+    }
+    expect_gpu_agrees(
+        messages, text("max", shape), [](const Inputs& x) { return headway::max(x[0]); }, inputs);
+    expect_same_results(
+        messages, text("argmin", shape), [](const Inputs& x) { return headway::argmin(x[0]); }, inputs);
+  }
+  const Tensor nan = Tensor::from({1.0f, NAN, INFINITY, NAN}, {4}).to(Device::cuda());
+  EXPECT_EQ(headway::argmax(nan).item(), 1);
+  EXPECT_TRUE(std::isnan(headway::min(nan).item()));
 }
 
 TEST(CudaOps, Dropout) {

@@ -85,6 +85,7 @@ class StandInDevice final : public Backend {
     here.result = host(task.result);
     cpu_.binary(here);
   }
+  void unary(const UnaryTask& task) override { cpu_.unary(with_host_memory(task)); }
   void scale(const ScaleTask& task) override { cpu_.scale(with_host_memory(task)); }
   void lerp(const LerpTask& task) override {
     LerpTask here = task;
@@ -113,6 +114,35 @@ class StandInDevice final : public Backend {
     cpu_.column_sums(here);
   }
   void rotary(const RotaryProblem& problem) override { cpu_.rotary(with_host_memory(problem)); }
+  void compare(const CompareTask& task) override {
+    CompareTask here = task;
+    here.a = host(task.a);
+    here.b = host(task.b);
+    here.result = host(task.result);
+    cpu_.compare(here);
+  }
+  void select(const SelectTask& task) override {
+    SelectTask here = task;
+    here.mask = host(task.mask);
+    here.a = host(task.a);
+    here.b = host(task.b);
+    here.result = host(task.result);
+    cpu_.select(here);
+  }
+  void extreme(const ExtremeTask& task) override {
+    ExtremeTask here = task;
+    here.x = host(task.x);
+    here.indices = host(task.indices);
+    here.values = host(task.values);
+    cpu_.extreme(here);
+  }
+  void place(const PlaceTask& task) override {
+    PlaceTask here = task;
+    here.source = host(task.source);
+    here.indices = host(task.indices);
+    here.target = host(task.target);
+    cpu_.place(here);
+  }
 
   void norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon,
             const NormResult& result) override {

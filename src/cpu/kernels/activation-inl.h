@@ -4,7 +4,7 @@
 
 #include "cpu/kernels/math-inl.h"
 #include "cpu/kernels/target-inl.h"
-#include "headway/ops.h"
+#include "headway/activation.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace headway::inline v0::internal::HWY_NAMESPACE {

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "headway/activation.h"
 #include "headway/dtype.h"
-#include "headway/ops.h"
 
 namespace headway::inline v0::internal {
 

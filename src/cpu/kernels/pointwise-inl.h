@@ -2,9 +2,11 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <type_traits>
 
+#include "core/convert.h"
 #include "cpu/kernels/activation-inl.h"
 #include "cpu/kernels/pack-inl.h"
 #include "cpu/kernels/pointwise.h"
@@ -58,6 +60,44 @@ struct BinaryFunction {
     if constexpr (kOperation == Binary::add) return hn::Add(a, b);
     if constexpr (kOperation == Binary::subtract) return hn::Sub(a, b);
     if constexpr (kOperation == Binary::multiply) return hn::Mul(a, b);
+    if constexpr (kOperation == Binary::divide) return hn::Div(a, b);
+    // A NaN in b fails every comparison and so is what is taken.
+    if constexpr (kOperation == Binary::maximum) return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b);
+    if constexpr (kOperation == Binary::minimum) return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b);
+  }
+};
+
+// exp(x) with its limits: Highway's leaves out NaN and what is too great for a float.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V exp_everywhere(D d, V x) {
+  using Real = hn::TFromD<D>;
+  constexpr Real kGreatest = sizeof(Real) == 4 ? Real(88.72283) : Real(709.782712893384);
+  const V finite = hn::IfThenElse(hn::Gt(x, hn::Set(d, kGreatest)), hn::Inf(d), hn::Exp(d, x));
+  return hn::IfThenElse(hn::IsNaN(x), x, finite);
+}
+
+// log(x) with its limits: Highway's is for positive finite numbers alone.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V log_everywhere(D d, V x) {
+  const V zero = hn::Zero(d);
+  const V positive = hn::IfThenElse(hn::Lt(x, hn::Inf(d)), hn::Log(d, x), x);  // infinity and NaN stay
+  const V at_zero = hn::IfThenElse(hn::Eq(x, zero), hn::Neg(hn::Inf(d)), positive);
+  return hn::IfThenElse(hn::Lt(x, zero), hn::NaN(d), at_zero);
+}
+
+template <Unary kOperation, typename Real>
+struct UnaryFunction {
+  Real number;
+  template <class D, class V = hn::Vec<D>>
+  HWY_INLINE V operator()(D d, V x) const {
+    const V n = hn::Set(d, number);
+    if constexpr (kOperation == Unary::add) return hn::Add(x, n);
+    if constexpr (kOperation == Unary::subtract_from) return hn::Sub(n, x);
+    if constexpr (kOperation == Unary::divide) return hn::Div(x, n);
+    if constexpr (kOperation == Unary::divide_into) return hn::Div(n, x);
+    if constexpr (kOperation == Unary::exp) return exp_everywhere(d, x);
+    if constexpr (kOperation == Unary::log) return log_everywhere(d, x);
+    if constexpr (kOperation == Unary::sqrt) return hn::Sqrt(x);
   }
 };
 
@@ -108,6 +148,16 @@ HWY_INLINE void binary_rows(const BinaryTask& task) {
     b += task.b_row_stride;
     result += task.columns;
   }
+}
+
+// x^n one by one: the C library is exact for every n.
+template <typename T>
+HWY_INLINE void power_elements(const UnaryTask& task) {
+  using Real = ComputeType<T>;
+  const T* x = reinterpret_cast<const T*>(task.x);
+  T* result = reinterpret_cast<T*>(task.result);
+  const Real number = static_cast<Real>(task.number);
+  for (std::int64_t i = 0; i < task.count; ++i) result[i] = convert<T>(std::pow(convert<Real>(x[i]), number));
 }
 
 // Sums over rows as trees of eight, which a running sum per column then takes in: short sums keep float32 exact enough,

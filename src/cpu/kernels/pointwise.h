@@ -50,6 +50,7 @@ struct RotaryTask {
 
 struct PointwiseKernels {
   void (*binary)(const BinaryTask&) noexcept = nullptr;
+  void (*unary)(const UnaryTask&) noexcept = nullptr;
   void (*scale)(const ScaleTask&) noexcept = nullptr;
   void (*activate)(const ActivateTask&) noexcept = nullptr;
   void (*activation_backward)(const ActivationBackwardTask&) noexcept = nullptr;

@@ -57,6 +57,42 @@ void binary(const BinaryTask& task) noexcept {
         return binary_rows<Binary::subtract, T>(task);
       case Binary::multiply:
         return binary_rows<Binary::multiply, T>(task);
+      case Binary::divide:
+        return binary_rows<Binary::divide, T>(task);
+      case Binary::maximum:
+        return binary_rows<Binary::maximum, T>(task);
+      case Binary::minimum:
+        return binary_rows<Binary::minimum, T>(task);
+    }
+  });
+}
+
+template <Unary kOperation, typename T>
+HWY_INLINE void unary_elements(const UnaryTask& task) {
+  using Real = ComputeType<T>;
+  map_elements(reinterpret_cast<T*>(task.result), task.count,
+               UnaryFunction<kOperation, Real>{static_cast<Real>(task.number)}, reinterpret_cast<const T*>(task.x));
+}
+
+void unary(const UnaryTask& task) noexcept {
+  with_element(task.dtype, [&]<typename T>(T*) HWY_ATTR {
+    switch (task.operation) {
+      case Unary::add:
+        return unary_elements<Unary::add, T>(task);
+      case Unary::subtract_from:
+        return unary_elements<Unary::subtract_from, T>(task);
+      case Unary::divide:
+        return unary_elements<Unary::divide, T>(task);
+      case Unary::divide_into:
+        return unary_elements<Unary::divide_into, T>(task);
+      case Unary::exp:
+        return unary_elements<Unary::exp, T>(task);
+      case Unary::log:
+        return unary_elements<Unary::log, T>(task);
+      case Unary::sqrt:
+        return unary_elements<Unary::sqrt, T>(task);
+      case Unary::power:
+        return power_elements<T>(task);
     }
   });
 }
@@ -107,6 +143,7 @@ void rotary(const RotaryTask& task) noexcept {
 
 void add_pointwise(KernelSet& set) {
   set.pointwise.binary = binary;
+  set.pointwise.unary = unary;
   set.pointwise.scale = scale;
   set.pointwise.activate = activate;
   set.pointwise.activation_backward = activation_backward;

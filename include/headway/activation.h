@@ -1,0 +1,18 @@
+// The functions that follow a product in a network.
+#pragma once
+
+namespace headway {
+inline namespace v0 {
+
+enum class Activation {
+  none,
+  relu,
+  gelu,       // x * Phi(x), with the error function
+  gelu_tanh,  // its approximation by tanh
+  silu,
+  tanh,
+  sigmoid,
+};
+
+}  // namespace v0
+}  // namespace headway
