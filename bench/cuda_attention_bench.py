@@ -14,7 +14,6 @@ import os
 import pathlib
 import random
 import statistics
-import sys
 import time
 from typing import Callable
 
@@ -23,6 +22,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from cuda_attention_side import Attention, load_library
+from row_flags import run_program
 
 TOKENS = 16384
 WIDTH = 2048  # heads * head_dim
@@ -450,8 +450,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except Exception as error:  # 1 would say that a row failed
-        print(f"cuda_attention_bench: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_program("cuda_attention_bench", main)

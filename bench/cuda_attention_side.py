@@ -3,6 +3,7 @@
 import ctypes
 import math
 
+import c_interface
 import torch
 
 DTYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}  # as headway::DType counts
@@ -49,11 +50,7 @@ def numbers_of(values):
 
 
 def load_library(path):
-    library = ctypes.CDLL(str(path.resolve()))
-    library.cuda_attention_create.restype = ctypes.c_void_p
-    library.cuda_attention_error.restype = ctypes.c_char_p
-    for name in ("create", "forward", "backward", "destroy"):
-        getattr(library, f"cuda_attention_{name}").argtypes = [ctypes.c_void_p]
+    library = c_interface.load_library(path, "cuda_attention", ("create", "forward", "backward", "destroy"))
     library.cuda_attention_read.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
     return library
 

@@ -24,6 +24,7 @@ import sys
 import time
 
 import torch
+from c_interface import load_library
 
 TOLERANCE = 1.3  # how much farther from float32 Headway's results may be than PyTorch's
 LEARNING_RATE = 1e-4
@@ -176,17 +177,6 @@ class Config(ctypes.Structure):
         ("learning_rate", ctypes.c_double),
         *((name, ctypes.c_void_p) for name in ("stream", "source", "target", "direction")),
     ]
-
-
-def load_library(path):
-    library = ctypes.CDLL(str(path.resolve()))
-    library.cuda_training_create.restype = ctypes.c_void_p
-    library.cuda_training_error.restype = ctypes.c_char_p
-    for name in ("create", "step", "evaluate", "destroy"):
-        getattr(library, f"cuda_training_{name}").argtypes = [ctypes.c_void_p]
-    for name in ("load", "read"):
-        getattr(library, f"cuda_training_{name}").argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-    return library
 
 
 class HeadwaySide:
@@ -414,7 +404,9 @@ def main():
     if not torch.cuda.is_available():
         print("no CUDA device: PyTorch finds none")
         return 0
-    library = load_library(flags.interface)
+    library = load_library(
+        flags.interface, "cuda_training", ("create", "step", "evaluate", "destroy"), named_calls=("load", "read")
+    )
     torch.manual_seed(0)
     random.seed(0)
     results = []

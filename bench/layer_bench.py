@@ -16,7 +16,7 @@ import sys
 import time
 
 from layer_sides import Case, HeadwayLibrary, HeadwaySide, TorchSide, disagreement, random_inputs
-from row_flags import Pace, flags_of, row_parser, thread_counts
+from row_flags import Pace, flags_of, row_parser, run_program, thread_counts
 
 LAYER = dict(model="layer 512/8", layers=0, width=512, heads=8, feed_forward=0, batch=8, length=512)
 BASE = dict(model="Transformer 512/8, 6 + 6", layers=6, width=512, heads=8, feed_forward=2048, batch=16, length=64)
@@ -317,18 +317,9 @@ def measure_all(cases, flags):
 
     library = HeadwayLibrary(flags.library)
     load = OtherLoad()
-    cpus = os.cpu_count()
-    machine = {
-        "kind": "layers",
-        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
-        "cpu": cpu_name(),
-        "instruction_set": library.instruction_set(),
-        "max_threads": cpus,
-        "torch": torch.__version__.split("+")[0],
-    }
+    machine = describe_machine("layers", library.instruction_set(), torch)
     print(
-        f"{machine['date']}  {machine['cpu']}, {cpus} threads, Headway {library.version()} "
-        f"({machine['instruction_set']}), PyTorch {machine['torch']}\n"
+        f"{machine_line(machine, library.version())}\n"
         "ms: median of one step, +- interquartile range; ratio: PyTorch's time / Headway's;\n"
         "share: of the multiply-add peak measured beside each row;\n"
         "MiB: peak memory of such steps in a fresh process, Headway's and PyTorch's"
@@ -337,16 +328,48 @@ def measure_all(cases, flags):
     for group in dict.fromkeys(case.group for case in cases):
         print_heading(group)
         rows += run_group([case for case in cases if case.group == group], library, torch, thread_counts(flags), flags)
+    note_other_load(machine, load)
+    if flags.json:
+        write_json(flags.json, machine | {"rows": rows})
+    return 1 if any(row["failure"] for row in rows) else 0
+
+
+def describe_machine(kind, instruction_set, torch):
+    """The first fields of a file of results."""
+    return {
+        "kind": kind,
+        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+        "cpu": cpu_name(),
+        "instruction_set": instruction_set,
+        "max_threads": os.cpu_count(),
+        "torch": torch.__version__.split("+")[0],
+    }
+
+
+def machine_line(machine, version, peers=""):
+    """What stands above a table."""
+    return (
+        f"{machine['date']}  {machine['cpu']}, {machine['max_threads']} threads, Headway {version} "
+        f"({machine['instruction_set']}), {peers}PyTorch {machine['torch']}"
+    )
+
+
+def note_other_load(machine, load):
+    """Adds what other programs took to the results, and warns where that was too much."""
     machine["other_load"] = load.share()
     if machine["other_load"] >= DOUBTFUL_LOAD:
         share = 100 * machine["other_load"]
         print(f"\nOther programs took {share:.0f}% of the machine's time: do not trust these figures.")
-    if flags.json:
-        rounded = [{key: round_number(value) for key, value in row.items()} for row in rows]
-        lines = ",\n    ".join(json.dumps(row) for row in rounded)
-        head = json.dumps({key: round_number(value) for key, value in machine.items()}, indent=2)[:-2]
-        pathlib.Path(flags.json).write_text(f'{head},\n  "rows": [\n    {lines}\n  ]\n}}\n', encoding="utf-8")
-    return 1 if any(row["failure"] for row in rows) else 0
+
+
+def write_json(path, machine):
+    """One line for each row; written beside and then renamed."""
+    rows = [{key: round_number(value) for key, value in row.items()} for row in machine["rows"]]
+    lines = ",\n    ".join(json.dumps(row) for row in rows)
+    rest = {key: round_number(value) for key, value in machine.items() if key != "rows"}
+    temporary = pathlib.Path(f"{path}.tmp")
+    temporary.write_text(f'{json.dumps(rest, indent=2)[:-2]},\n  "rows": [\n    {lines}\n  ]\n}}\n', encoding="utf-8")
+    os.replace(temporary, path)
 
 
 def round_number(value):
@@ -374,8 +397,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except Exception as error:  # 1 would say that a row failed
-        print(f"layer_bench: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_program("layer_bench", main)

@@ -42,6 +42,15 @@ def flags_of(parser):
     return flags
 
 
+def run_program(name, main):
+    """Ends the program with main()'s status; 2 where it throws, because 1 says that a row failed."""
+    try:
+        sys.exit(main())
+    except Exception as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
 def thread_counts(flags):
     """The numbers of threads to measure with, fewest first."""
     cpus = os.cpu_count()

@@ -6,14 +6,9 @@ inference rows of scaled_dot_product_attention have JAX and ONNX Runtime as furt
 
 import copy
 import dataclasses
-import datetime
 import functools
 import gc
-import json
-import os
-import pathlib
 import statistics
-import sys
 import time
 from typing import Callable
 
@@ -24,8 +19,10 @@ from torch.nn import functional
 import headway
 import headway.torch as ht
 import peers
-from layer_bench import DOUBTFUL_LOAD, OtherLoad, cpu_name, quantile, round_number, wait_until_quiet
-from row_flags import Pace, flags_of, row_parser, run_rows, thread_counts
+from layer_bench import (
+    OtherLoad, describe_machine, machine_line, note_other_load, quantile, wait_until_quiet, write_json,
+)
+from row_flags import Pace, flags_of, row_parser, run_program, run_rows, thread_counts
 
 OVERHEAD_GOAL = 12.0  # microseconds above PyTorch's call at tiny shapes
 TOLERANCE = 1e-4
@@ -283,19 +280,9 @@ def describe_peers(rows):
 
 def measure_all(rows, flags):
     load = OtherLoad()
-    cpus = os.cpu_count()
-    machine = {
-        "kind": "torch",
-        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
-        "cpu": cpu_name(),
-        "instruction_set": headway.info()["instruction_set"],
-        "max_threads": cpus,
-        "torch": torch.__version__.split("+")[0],
-        **describe_peers(rows),
-    }
+    machine = describe_machine("torch", headway.info()["instruction_set"], torch) | describe_peers(rows)
     print(
-        f"{machine['date']}  {machine['cpu']}, {cpus} threads, Headway {headway.__version__} "
-        f"({machine['instruction_set']}), PyTorch {machine['torch']}\n"
+        f"{machine_line(machine, headway.__version__)}\n"
         "time: median of one call, +- interquartile range; ratio: PyTorch's time / Headway's;\n"
         f"above: Headway's time less PyTorch's at tiny shapes, to be at most {OVERHEAD_GOAL:g} us"
     )
@@ -320,22 +307,9 @@ def measure_all(rows, flags):
                 result = dict(group=row.group, name=row.name, threads=threads, tiny=row.tiny, failure=failure)
             results.append(result)
             print_result(result, peer_names)
-    machine["other_load"] = load.share()
-    if machine["other_load"] >= DOUBTFUL_LOAD:
-        share = 100 * machine["other_load"]
-        print(f"\nOther programs took {share:.0f}% of the machine's time: do not trust these figures.")
+    note_other_load(machine, load)
     machine["rows"] = results
     return machine
-
-
-def write_json(path, machine):
-    """One line for each row; written beside and then renamed."""
-    rows = [{key: round_number(value) for key, value in row.items()} for row in machine["rows"]]
-    lines = ",\n    ".join(json.dumps(row) for row in rows)
-    rest = {key: round_number(value) for key, value in machine.items() if key != "rows"}
-    temporary = pathlib.Path(path + ".tmp")
-    temporary.write_text(f'{json.dumps(rest, indent=2)[:-2]},\n  "rows": [\n    {lines}\n  ]\n}}\n', encoding="utf-8")
-    os.replace(temporary, path)
 
 
 def main():
@@ -344,8 +318,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except Exception as error:  # 1 would say that a row failed
-        print(f"torch_bench: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_program("torch_bench", main)

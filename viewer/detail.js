@@ -306,15 +306,9 @@ class MapView {
 const mapViews = [new MapView(), new MapView()];
 maps.append(...mapViews.map((map) => map.element));
 
-let mapsRequested = false;
-function requestMaps() {
-  if (mapsRequested) return;
-  mapsRequested = true;
-  requestAnimationFrame(() => {
-    mapsRequested = false;
-    for (const map of mapViews) map.draw();
-  });
-}
+const requestMaps = oncePerFrame(() => {
+  for (const map of mapViews) map.draw();
+});
 
 // Zooms around a place given from 0 to 1 on both axes; without one, towards the active word.
 function zoomBy(factor, place) {

@@ -87,15 +87,7 @@ function redrawTiles() {
   requestTiles();
 }
 
-let tilesRequested = false;
-function requestTiles() {
-  if (tilesRequested) return;
-  tilesRequested = true;
-  requestAnimationFrame(() => {
-    tilesRequested = false;
-    drawTiles();
-  });
-}
+const requestTiles = oncePerFrame(drawTiles);
 
 function drawTiles() {
   const start = performance.now();

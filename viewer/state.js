@@ -90,16 +90,20 @@ function letGo() {
   writeAddress();
 }
 
-let activeRequested = false;
-// Draws the active word in the next frame, once however often the pointer moved.
-function requestActive() {
-  if (activeRequested) return;
-  activeRequested = true;
-  requestAnimationFrame(() => {
-    activeRequested = false;
-    renderActive();
-  });
+// A function that draws in the next frame, once however often it is called before.
+function oncePerFrame(draw) {
+  let requested = false;
+  return () => {
+    if (requested) return;
+    requested = true;
+    requestAnimationFrame(() => {
+      requested = false;
+      draw();
+    });
+  };
 }
+
+const requestActive = oncePerFrame(() => renderActive());
 
 // The choice as the page's address: #part=encoder&layer=4&head=3&word=9.
 function writeAddress() {

@@ -141,7 +141,8 @@ class ForwardPlan {
   bool fits_by_head() const {
     std::size_t most = 0;
     for (std::int64_t s = 0; s < sequences_; ++s) most = std::max(most, task_bytes(s, 0));
-    return sequences_ * problem_.kv_heads / kv_heads_together() >= std::int64_t{4} * worker_limit() && most <= kThreadPackLimit;
+    return sequences_ * problem_.kv_heads / kv_heads_together() >= std::int64_t{4} * worker_limit() &&
+           most <= kThreadPackLimit;
   }
 
   void by_head() {

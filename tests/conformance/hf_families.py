@@ -114,13 +114,8 @@ def bart_sizes(draw):
     )
 
 
-def bert(draw):
-    return encoder(draw, transformers.AutoModelForMaskedLM, transformers.BertConfig(**bert_sizes(draw)))
-
-
-def bert_with_cross_attention(draw):
-    """BERT as a decoder over another model's states."""
-    config = transformers.BertConfig(**bert_sizes(draw), is_decoder=True, add_cross_attention=True)
+def with_cross_attention(draw, config):
+    """A decoder over another model's states."""
     case = encoder(draw, transformers.AutoModelForCausalLM, config)
     mask = draw.mask(draw.length())
     case.inputs.update(
@@ -129,6 +124,16 @@ def bert_with_cross_attention(draw):
     )
     case.valid["cross_attentions"] = case.valid["logits"]
     return case
+
+
+def bert(draw):
+    return encoder(draw, transformers.AutoModelForMaskedLM, transformers.BertConfig(**bert_sizes(draw)))
+
+
+def bert_with_cross_attention(draw):
+    """BERT as a decoder over another model's states."""
+    config = transformers.BertConfig(**bert_sizes(draw), is_decoder=True, add_cross_attention=True)
+    return with_cross_attention(draw, config)
 
 
 def roberta(draw):
@@ -167,14 +172,7 @@ def gpt2(draw):
 
 
 def gpt2_with_cross_attention(draw):
-    case = encoder(draw, transformers.AutoModelForCausalLM, gpt2_config(draw, add_cross_attention=True))
-    mask = draw.mask(draw.length())
-    case.inputs.update(
-        encoder_hidden_states=draw.normal(draw.batch, mask.shape[1], draw.hidden), encoder_attention_mask=mask,
-        use_cache=False,
-    )
-    case.valid["cross_attentions"] = case.valid["logits"]
-    return case
+    return with_cross_attention(draw, gpt2_config(draw, add_cross_attention=True))
 
 
 def llama(draw):

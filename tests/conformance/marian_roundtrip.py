@@ -24,20 +24,9 @@ transformers.utils.logging.disable_progress_bar()
 
 EOS, PAD = 0, 59
 SHAPE = dict(
-    vocab_size=60,
-    d_model=32,
-    encoder_layers=2,
-    decoder_layers=3,
-    encoder_attention_heads=4,
-    decoder_attention_heads=2,
-    encoder_ffn_dim=48,
-    decoder_ffn_dim=64,
-    max_position_embeddings=64,
-    eos_token_id=EOS,
-    pad_token_id=PAD,
-    decoder_start_token_id=PAD,
-    forced_eos_token_id=None,
-    init_std=0.3,
+    vocab_size=60, d_model=32, encoder_layers=2, decoder_layers=3, encoder_attention_heads=4, decoder_attention_heads=2,
+    encoder_ffn_dim=48, decoder_ffn_dim=64, max_position_embeddings=64, eos_token_id=EOS, pad_token_id=PAD,
+    decoder_start_token_id=PAD, forced_eos_token_id=None, init_std=0.3,
 )
 VARIANTS = {
     "relu_scaled": dict(activation_function="relu", scale_embedding=True),

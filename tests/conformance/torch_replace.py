@@ -9,7 +9,7 @@ import warnings
 
 import torch
 from torch import nn
-from torch_suite import Suite, assert_close
+from torch_suite import Suite, assert_close, raises
 
 import headway
 import headway.torch as ht
@@ -158,12 +158,8 @@ def what_cannot_be_replaced_is_said():
         warnings.simplefilter("always")
         model = ht.replace_attention(nn.Sequential(Special(EMBED, HEADS)))
     assert type(model[0]) is Special and "Special stays as it is" in str(caught[0].message)
-    try:
+    with raises(TypeError, "expected a torch.nn.Module"):
         ht.replace_attention([model])
-    except TypeError as error:
-        assert "expected a torch.nn.Module" in str(error)
-    else:
-        raise AssertionError("no error")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """What the PyTorch suites share: cases that are counted, and that Headway must have computed."""
 
+import contextlib
 import sys
 import traceback
 
@@ -58,6 +59,17 @@ class Suite:
                 failed += 1
         print(f"{self.name}: {passed} passed, {failed} failed, {skipped} skipped")
         return int(failed > 0 or passed == 0)
+
+
+@contextlib.contextmanager
+def raises(kind, words):
+    """The body must raise an error of this kind whose message has the words."""
+    try:
+        yield
+    except kind as error:
+        assert words in str(error), f"{error!r} does not say {words!r}"
+    else:
+        raise AssertionError("no error")
 
 
 def assert_close(got, wanted, **tolerances):
