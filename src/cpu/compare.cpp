@@ -129,12 +129,12 @@ std::int64_t extreme_of_run(const T* x, std::int64_t count, std::int64_t stride)
 // One long run, by chunks whose extremes are joined from the first to the last.
 template <bool kGreatest, typename T>
 std::int64_t extreme_of_long_run(const T* x, std::int64_t count) {
-  const std::int64_t chunks = divide_up(count, kChunk);
+  const std::int64_t chunks = divide_up(count, kElementChunk);
   std::vector<std::int64_t> found(static_cast<std::size_t>(chunks));
   parallel_for(chunks, [&](std::int64_t chunk, int) {
-    const std::int64_t begin = chunk * kChunk;
+    const std::int64_t begin = chunk * kElementChunk;
     found[static_cast<std::size_t>(chunk)] =
-        begin + extreme_of_run<kGreatest>(x + begin, std::min(kChunk, count - begin), 1);
+        begin + extreme_of_run<kGreatest>(x + begin, std::min(kElementChunk, count - begin), 1);
   });
   std::int64_t best = found[0];
   for (const std::int64_t candidate : found) {
