@@ -18,7 +18,7 @@ constexpr std::size_t kSmallScratch = std::size_t{256} << 10;      // stays with
 constexpr std::int64_t kPackedBytes = std::int64_t{2} << 20;       // of B at a time
 constexpr std::int64_t kPartColumns = 512;                         // cut by depth rather than into fewer columns
 constexpr std::int64_t kSumsBytes = std::int64_t{8} << 20;         // of sums that the result cannot hold
-constexpr std::int64_t kSumsRows = 64;                             // they have room for whole strips
+constexpr std::int64_t kSumsRows = 64;                             // they hold whole strips
 constexpr std::int64_t kItemScratchBytes = std::int64_t{4} << 20;  // scratch of a task that computes a whole product
 constexpr std::int64_t kPackElements = std::int64_t{32} << 10;     // packed by one task
 constexpr std::int64_t kPackDepth = 16;                            // a multiple of every element's values
@@ -154,15 +154,15 @@ class Plan {
   // Cuts B so that what is packed at a time stays in the caches. A plain result holds the sums of one part of depth
   // until the next; for others they need memory of their own, and where that is too much, B is cut by columns alone.
   void limit_packed() {
-    const std::int64_t unit = kernels_.tile_columns, room = kPackedBytes / kernels_.element_bytes;
-    if (columns_ * depth_ <= room) return;
-    const std::int64_t columns = std::min(columns_, std::max(kPartColumns, room / depth_ / unit * unit));
+    const std::int64_t unit = kernels_.tile_columns, capacity = kPackedBytes / kernels_.element_bytes;
+    if (columns_ * depth_ <= capacity) return;
+    const std::int64_t columns = std::min(columns_, std::max(kPartColumns, capacity / depth_ / unit * unit));
     const bool keeps_sums = sums_rows() * columns * kernels_.real_bytes <= kSumsBytes;
     if (plain_ || keeps_sums) {
       columns_ = columns;
-      depth_ = std::min(depth_, std::max(kPackDepth, room / columns_ / kPackDepth * kPackDepth));
+      depth_ = std::min(depth_, std::max(kPackDepth, capacity / columns_ / kPackDepth * kPackDepth));
     } else {
-      columns_ = std::min(columns_, std::max(4 * unit, room / depth_ / unit * unit));
+      columns_ = std::min(columns_, std::max(4 * unit, capacity / depth_ / unit * unit));
     }
   }
   bool keeps_sums() const { return !plain_ && depth_ * kernels_.values < product_.depth; }
