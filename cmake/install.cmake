@@ -1,7 +1,7 @@
 # What `cmake --install` puts down: headers, libraries, find_package(headway) and pkg-config files.
 
-# headway_write_pc(NAME SHARED DIRECTORY) writes NAME.pc for shared or for static libraries. The prefix is relative to the
-# .pc file, so that the installed tree can be moved.
+# headway_write_pc(NAME SHARED DIRECTORY) writes NAME.pc for shared or for static libraries. The prefix is relative to
+# the .pc file, so that the installed tree can be moved.
 file(RELATIVE_PATH headway_pc_prefix "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
 function(headway_write_pc name shared directory)
   set(headway_pc_private "")

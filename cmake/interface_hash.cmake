@@ -1,7 +1,7 @@
 # The hash by which libheadway and libheadway_cuda know that they were built from the same interface.
 
-# headway_interface_hash(ROOT HASH HEADERS) sets HASH from the headers of ROOT/src/backend and all headers of the project
-# that they include, and HEADERS to their list.
+# headway_interface_hash(ROOT HASH HEADERS) sets HASH from the headers of ROOT/src/backend and all headers of the
+# project that they include, and HEADERS to their list.
 function(headway_interface_hash root hash headers)
   file(GLOB waiting ${root}/src/backend/*.h)
   set(found)

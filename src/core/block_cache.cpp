@@ -67,7 +67,7 @@ class BlockCache {
   }
 
   // Frees the oldest blocks until what is kept, with `more` added, is within the limit; false where it cannot be.
-  bool make_room(std::size_t more) {
+  bool trim(std::size_t more) {
     const std::size_t allowed = limit_.value_or(std::max(kAlwaysKept, use.below_peak()));
     if (more > allowed) return false;
     while (total_ > allowed - more) free_block(remove(by_age_.front()));
@@ -128,14 +128,14 @@ void note_fresh_block(std::size_t bytes) {
   if (bytes < kCachedFrom) return;
   cache().use.add(bytes);
   const std::unique_lock lock(cache().mutex, std::try_to_lock);
-  if (lock) cache().make_room(0);
+  if (lock) cache().trim(0);
 }
 
 void give_block_back(const MemoryBlock& block) {
   if (block.bytes < kCachedFrom) return free_block(block);
   cache().use.remove(block.bytes);
   const std::unique_lock lock(cache().mutex, std::try_to_lock);
-  if (lock && cache().make_room(block.bytes)) {
+  if (lock && cache().trim(block.bytes)) {
     cache().keep(block);
   } else {
     free_block(block);

@@ -61,7 +61,7 @@ class BackwardPlan {
     std::int64_t sequence, kv_head, block;
     std::int64_t bias_cell = 0, bias_ticket = 0;
   };
-  // Heads that are worked on together: as many as have room for their packed queries.
+  // Heads that are worked on together: as many as the buffer of packed queries holds.
   struct Section {
     std::int64_t begin, end;  // of (sequence, key head)
     std::vector<Task> tasks;

@@ -8,7 +8,7 @@ namespace headway::inline v0 {
 namespace internal {
 namespace {
 
-// sign * sum over what was broadcast; writes over the gradient only where nobody else sees it.
+// sign * sum over what was broadcast; writes over the gradient only where it is uniquely owned.
 Tensor signed_gradient(Tensor gradient, const Shape& shape, double sign) {
   Tensor sum = broadcast_sum(gradient, shape);
   gradient = Tensor();
