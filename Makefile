@@ -44,11 +44,11 @@ sanitize: deps  ## Run a reduced set of tests under Address-, UndefinedBehavior-
 	    && ctest --preset $$preset -j $(JOBS) || exit 1; \
 	done
 
-fuzz: deps  ## Feed a million broken safetensors files to the reader, under sanitizers
+fuzz: deps  ## Feed a million broken files to the readers of safetensors and of JSON each, under sanitizers
 	@tools/install_packages.sh clang libclang-rt-14-dev
 	@cmake -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DHEADWAY_BUILD_FUZZ=ON -DHEADWAY_BUILD_TESTS=OFF \
 	  -DHEADWAY_BUILD_EXAMPLES=OFF
-	@cmake --build build/fuzz -j $(JOBS) --target run_safetensors_fuzz
+	@cmake --build build/fuzz -j $(JOBS) --target run_safetensors_fuzz run_json_fuzz
 
 test-arm: deps-arm  ## Cross-build for 64-bit ARM and run a reduced set of tests under qemu
 	@cmake --preset arm64

@@ -1,4 +1,4 @@
-// Checkpoints: what is written comes back, the last few are kept, damaged ones are passed over.
+// Checkpoints: what is written comes back, the last few are kept, unreadable ones are left out.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 

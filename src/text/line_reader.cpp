@@ -32,7 +32,7 @@ bool is_zip(const fs::path& file) {
 class LineReader::Bytes {
  public:
   virtual ~Bytes() = default;
-  // Puts up to `size` bytes there and tells how many; 0 at the end.
+  // Puts up to `size` bytes there and gives their number; 0 at the end.
   virtual std::size_t read(char* there, std::size_t size) = 0;
 };
 

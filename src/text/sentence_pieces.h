@@ -1,4 +1,4 @@
-// What a SentencePieces holds, for this room.
+// What a SentencePieces holds, for this folder.
 #pragma once
 
 #include <sentencepiece_processor.h>

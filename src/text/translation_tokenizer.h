@@ -1,4 +1,4 @@
-// The vocabulary of a Marian model directory, for this room.
+// The vocabulary of a Marian model directory, for this folder.
 #pragma once
 
 #include <optional>
