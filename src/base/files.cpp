@@ -53,7 +53,7 @@ int open_for_reading(const AboutFile& about, const ReadOptions& options) {
   return file;
 }
 
-// The size that the system tells, which is a hint: some files say 0.
+// The size that the system gives, which is a hint: some files have 0 there.
 std::size_t check_kind(const AboutFile& about, int file, const ReadOptions& options) {
   struct stat status = {};
   if (::fstat(file, &status) != 0) fail(about, "cannot be read: ", error_text(errno));

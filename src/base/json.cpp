@@ -109,6 +109,13 @@ void append_line(std::string& text, int indent, int depth) {
 
 }  // namespace
 
+JsonObject::JsonObject() = default;
+JsonObject::~JsonObject() = default;
+JsonObject::JsonObject(const JsonObject& other) = default;
+JsonObject::JsonObject(JsonObject&& other) noexcept = default;
+JsonObject& JsonObject::operator=(const JsonObject& other) = default;
+JsonObject& JsonObject::operator=(JsonObject&& other) noexcept = default;
+
 std::size_t JsonObject::slot_of(std::string_view name) const {
   const std::size_t mask = slots_.size() - 1;
   std::size_t slot = std::hash<std::string_view>()(name) & mask;

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <optional>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,6 +20,14 @@ struct JsonField;
 // The fields of an object in their order, found by a hash of their names.
 class JsonObject {
  public:
+  // Defined where JsonField, which holds an object, is complete.
+  JsonObject();
+  ~JsonObject();
+  JsonObject(const JsonObject& other);
+  JsonObject(JsonObject&& other) noexcept;
+  JsonObject& operator=(const JsonObject& other);
+  JsonObject& operator=(JsonObject&& other) noexcept;
+
   const std::vector<JsonField>& fields() const { return fields_; }
   const JsonField* find(std::string_view name) const;
   JsonField* find(std::string_view name);
