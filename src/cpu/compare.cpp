@@ -1,10 +1,10 @@
 #include "cpu/compare.h"
 
 #include <cmath>
-#include <cstring>
 #include <type_traits>
 #include <vector>
 
+#include "backend/element_bits.h"
 #include "core/convert.h"
 #include "core/dispatch.h"
 #include "cpu/chunks.h"
@@ -98,33 +98,6 @@ void compare_with_number(Comparison operation, const T* a, double number, bool* 
     load_numbers(a + begin, some, left);
     compare_numbers(operation, left, right, result + begin, some);
   }
-}
-
-// ---- choices ----
-
-// The bytes of an element as a whole number of their size.
-template <typename Body>
-void dispatch_size(DType dtype, const Body& body) {
-  switch (item_size(dtype)) {
-    case 1:
-      return body.template operator()<std::uint8_t>();
-    case 2:
-      return body.template operator()<std::uint16_t>();
-    case 4:
-      return body.template operator()<std::uint32_t>();
-    default:
-      return body.template operator()<std::uint64_t>();
-  }
-}
-
-template <typename Bits>
-Bits bits_of(double number, DType dtype) {
-  Bits bits = 0;
-  dispatch_all(dtype, [&]<typename T>() {
-    const T element = convert<T>(number);
-    if constexpr (sizeof(T) == sizeof(Bits)) std::memcpy(&bits, &element, sizeof(T));
-  });
-  return bits;
 }
 
 // ---- extremes ----
