@@ -1,10 +1,10 @@
 #include "cpu/compare.h"
 
 #include <cmath>
-#include <cstring>
 #include <type_traits>
 #include <vector>
 
+#include "backend/element_bits.h"
 #include "core/convert.h"
 #include "core/dispatch.h"
 #include "cpu/chunks.h"
@@ -36,66 +36,68 @@ auto number_of(T element) {
 
 // ---- comparisons ----
 
-// Calls the body with a function of two numbers.
-template <typename Body>
-void dispatch_comparison(Comparison operation, const Body& body) {
+// Elements are brought to one of three types before they are compared, which saves a loop for every dtype.
+constexpr std::int64_t kBlock = 256;
+
+// result[i] = a[i] op b[i] for i in [0, count).
+template <typename Number>
+void compare_numbers(Comparison operation, const Number* a, const Number* b, bool* result, std::int64_t count) {
+  const auto loop = [&](const auto& function) {
+    for (std::int64_t i = 0; i < count; ++i) result[i] = function(a[i], b[i]);
+  };
   switch (operation) {
     case Comparison::equal:
-      return body([](auto a, auto b) { return a == b; });
+      return loop([](Number x, Number y) { return x == y; });
     case Comparison::not_equal:
-      return body([](auto a, auto b) { return a != b; });
+      return loop([](Number x, Number y) { return x != y; });
     case Comparison::less:
-      return body([](auto a, auto b) { return a < b; });
+      return loop([](Number x, Number y) { return x < y; });
     case Comparison::less_equal:
-      return body([](auto a, auto b) { return a <= b; });
+      return loop([](Number x, Number y) { return x <= y; });
     case Comparison::greater:
-      return body([](auto a, auto b) { return a > b; });
+      return loop([](Number x, Number y) { return x > y; });
     case Comparison::greater_equal:
-      return body([](auto a, auto b) { return a >= b; });
+      return loop([](Number x, Number y) { return x >= y; });
   }
 }
 
-template <typename T, typename Function>
-void compare_row(const T* a, const T* b, bool* result, std::int64_t count, const Function& function) {
-  for (std::int64_t i = 0; i < count; ++i) result[i] = function(number_of(a[i]), number_of(b[i]));
+// What elements are compared in: as they are, but for whole numbers beside a number that may have a fraction.
+template <typename T, bool kWithNumber>
+using ComparedType = std::conditional_t<std::is_same_v<T, double> || (std::is_integral_v<T> && kWithNumber), double,
+                                        std::conditional_t<std::is_integral_v<T>, std::int64_t, float>>;
+
+template <typename Number, typename T>
+void load_numbers(const T* elements, std::int64_t count, Number* numbers) {
+  for (std::int64_t i = 0; i < count; ++i) numbers[i] = static_cast<Number>(number_of(elements[i]));
+}
+
+template <typename T>
+void compare_row(Comparison operation, const T* a, const T* b, bool* result, std::int64_t count) {
+  using Number = ComparedType<T, false>;
+  Number left[kBlock], right[kBlock];
+  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
+    const std::int64_t some = std::min(kBlock, count - begin);
+    load_numbers(a + begin, some, left);
+    load_numbers(b + begin, some, right);
+    compare_numbers(operation, left, right, result + begin, some);
+  }
 }
 
 // A floating number is rounded to the dtype first, so that float32(0.1) equals 0.1.
-template <typename T, typename Function>
-void compare_number(const T* a, double number, bool* result, std::int64_t count, const Function& function) {
+template <typename T>
+void compare_with_number(Comparison operation, const T* a, double number, bool* result, std::int64_t count) {
+  using Number = ComparedType<T, true>;
+  Number left[kBlock], right[kBlock];
   if constexpr (std::is_integral_v<T>) {
-    for (std::int64_t i = 0; i < count; ++i) result[i] = function(static_cast<double>(number_of(a[i])), number);
+    std::fill_n(right, kBlock, number);
   } else {
-    const auto rounded = number_of(convert<T>(number));
-    for (std::int64_t i = 0; i < count; ++i) result[i] = function(number_of(a[i]), rounded);
+    std::fill_n(right, kBlock, number_of(convert<T>(number)));
   }
-}
-
-// ---- choices ----
-
-// The bytes of an element as a whole number of their size.
-template <typename Body>
-void dispatch_size(DType dtype, const Body& body) {
-  switch (item_size(dtype)) {
-    case 1:
-      return body.template operator()<std::uint8_t>();
-    case 2:
-      return body.template operator()<std::uint16_t>();
-    case 4:
-      return body.template operator()<std::uint32_t>();
-    default:
-      return body.template operator()<std::uint64_t>();
+  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
+    const std::int64_t some = std::min(kBlock, count - begin);
+    load_numbers(a + begin, some, left);
+    compare_numbers(operation, left, right, result + begin, some);
   }
-}
-
-template <typename Bits>
-Bits bits_of(double number, DType dtype) {
-  Bits bits = 0;
-  dispatch_all(dtype, [&]<typename T>() {
-    const T element = convert<T>(number);
-    if constexpr (sizeof(T) == sizeof(Bits)) std::memcpy(&bits, &element, sizeof(T));
-  });
-  return bits;
 }
 
 // ---- extremes ----
@@ -167,20 +169,18 @@ void find_extremes(const ExtremeTask& task) {
 void compare(const CompareTask& task) {
   if (task.rows * task.columns == 0) return;
   dispatch_compared(task.dtype, [&]<typename T>() {
-    dispatch_comparison(task.operation, [&](const auto& function) {
-      const auto run = [&](std::int64_t row, std::int64_t column, std::int64_t columns) {
-        const T* a = reinterpret_cast<const T*>(task.a) + row * task.a_row_stride + column;
-        bool* result = reinterpret_cast<bool*>(task.result) + row * task.columns + column;
-        if (task.b == nullptr) return compare_number(a, task.number, result, columns, function);
-        compare_row(a, reinterpret_cast<const T*>(task.b) + row * task.b_row_stride + column, result, columns,
-                    function);
-      };
-      if (task.rows == 1) {
-        return for_chunks(task.columns, 1, [&](std::int64_t begin, std::int64_t count) { run(0, begin, count); });
-      }
-      for_chunks(task.rows, task.columns, [&](std::int64_t begin, std::int64_t count) {
-        for (std::int64_t row = begin; row < begin + count; ++row) run(row, 0, task.columns);
-      });
+    const auto run = [&](std::int64_t row, std::int64_t column, std::int64_t columns) {
+      const T* a = reinterpret_cast<const T*>(task.a) + row * task.a_row_stride + column;
+      bool* result = reinterpret_cast<bool*>(task.result) + row * task.columns + column;
+      if (task.b == nullptr) return compare_with_number(task.operation, a, task.number, result, columns);
+      const T* b = reinterpret_cast<const T*>(task.b) + row * task.b_row_stride + column;
+      compare_row(task.operation, a, b, result, columns);
+    };
+    if (task.rows == 1) {
+      return for_chunks(task.columns, 1, [&](std::int64_t begin, std::int64_t count) { run(0, begin, count); });
+    }
+    for_chunks(task.rows, task.columns, [&](std::int64_t begin, std::int64_t count) {
+      for (std::int64_t row = begin; row < begin + count; ++row) run(row, 0, task.columns);
     });
   });
 }

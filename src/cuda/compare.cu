@@ -1,6 +1,6 @@
-#include <cstring>
 #include <type_traits>
 
+#include "backend/element_bits.h"
 #include "core/convert.h"
 #include "core/dispatch.h"
 #include "cuda/compare.h"
@@ -107,31 +107,6 @@ __global__ void select_elements(SelectTask task, Bits a_bits, Bits b_bits) {
     const Bits chosen = mask[i] != 0 ? (a != nullptr ? a[i] : a_bits) : (b != nullptr ? b[i] : b_bits);
     reinterpret_cast<Bits*>(task.result)[i] = chosen;
   });
-}
-
-template <typename Bits>
-Bits bits_of(double number, DType dtype) {
-  Bits bits = 0;
-  dispatch_all(dtype, [&]<typename T>() {
-    const T element = convert<T>(number);
-    if constexpr (sizeof(T) == sizeof(Bits)) std::memcpy(&bits, &element, sizeof(T));
-  });
-  return bits;
-}
-
-// Calls f with the whole number of an element's size.
-template <typename Function>
-void dispatch_size(DType dtype, const Function& f) {
-  switch (item_size(dtype)) {
-    case 1:
-      return f.template operator()<std::uint8_t>();
-    case 2:
-      return f.template operator()<std::uint16_t>();
-    case 4:
-      return f.template operator()<std::uint32_t>();
-    default:
-      return f.template operator()<std::uint64_t>();
-  }
 }
 
 // ---- extremes ----

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <type_traits>
 
-#include "core/convert.h"
 #include "cpu/kernels/activation-inl.h"
 #include "cpu/kernels/pack-inl.h"
 #include "cpu/kernels/pointwise.h"
@@ -85,6 +84,14 @@ HWY_INLINE V log_everywhere(D d, V x) {
   return hn::IfThenElse(hn::Lt(x, zero), hn::NaN(d), at_zero);
 }
 
+// The value itself: what changes is the type in memory.
+struct SameFunction {
+  template <class D, class V = hn::Vec<D>>
+  HWY_INLINE V operator()(D, V x) const {
+    return x;
+  }
+};
+
 template <Unary kOperation, typename Real>
 struct UnaryFunction {
   Real number;
@@ -150,14 +157,10 @@ HWY_INLINE void binary_rows(const BinaryTask& task) {
   }
 }
 
-// x^n one by one: the C library is exact for every n.
-template <typename T>
-HWY_INLINE void power_elements(const UnaryTask& task) {
-  using Real = ComputeType<T>;
-  const T* x = reinterpret_cast<const T*>(task.x);
-  T* result = reinterpret_cast<T*>(task.result);
-  const Real number = static_cast<Real>(task.number);
-  for (std::int64_t i = 0; i < task.count; ++i) result[i] = convert<T>(std::pow(convert<Real>(x[i]), number));
+// x^n one by one: the C library is exact for every n. result may be x.
+template <typename Real>
+HWY_INLINE void power_elements(const Real* x, Real* result, std::int64_t count, Real number) {
+  for (std::int64_t i = 0; i < count; ++i) result[i] = std::pow(x[i], number);
 }
 
 // Sums over rows as trees of eight, which a running sum per column then takes in: short sums keep float32 exact enough,

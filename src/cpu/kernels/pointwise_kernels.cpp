@@ -67,32 +67,49 @@ void binary(const BinaryTask& task) noexcept {
   });
 }
 
-template <Unary kOperation, typename T>
-HWY_INLINE void unary_elements(const UnaryTask& task) {
-  using Real = ComputeType<T>;
-  map_elements(reinterpret_cast<T*>(task.result), task.count,
-               UnaryFunction<kOperation, Real>{static_cast<Real>(task.number)}, reinterpret_cast<const T*>(task.x));
+template <Unary kOperation, typename Real>
+HWY_INLINE void unary_elements(const UnaryTask& task, const Real* x, Real* result, std::int64_t count) {
+  map_elements(result, count, UnaryFunction<kOperation, Real>{static_cast<Real>(task.number)}, x);
+}
+
+// result (count) = function(x (count)) in the type that is computed in. Out of line: 16-bit elements come here too.
+template <typename Real>
+HWY_NOINLINE void unary_reals(const UnaryTask& task, const Real* x, Real* result, std::int64_t count) {
+  switch (task.operation) {
+    case Unary::add:
+      return unary_elements<Unary::add>(task, x, result, count);
+    case Unary::subtract_from:
+      return unary_elements<Unary::subtract_from>(task, x, result, count);
+    case Unary::divide:
+      return unary_elements<Unary::divide>(task, x, result, count);
+    case Unary::divide_into:
+      return unary_elements<Unary::divide_into>(task, x, result, count);
+    case Unary::exp:
+      return unary_elements<Unary::exp>(task, x, result, count);
+    case Unary::log:
+      return unary_elements<Unary::log>(task, x, result, count);
+    case Unary::sqrt:
+      return unary_elements<Unary::sqrt>(task, x, result, count);
+    case Unary::power:
+      return power_elements(x, result, count, static_cast<Real>(task.number));
+  }
 }
 
 void unary(const UnaryTask& task) noexcept {
   with_element(task.dtype, [&]<typename T>(T*) HWY_ATTR {
-    switch (task.operation) {
-      case Unary::add:
-        return unary_elements<Unary::add, T>(task);
-      case Unary::subtract_from:
-        return unary_elements<Unary::subtract_from, T>(task);
-      case Unary::divide:
-        return unary_elements<Unary::divide, T>(task);
-      case Unary::divide_into:
-        return unary_elements<Unary::divide_into, T>(task);
-      case Unary::exp:
-        return unary_elements<Unary::exp, T>(task);
-      case Unary::log:
-        return unary_elements<Unary::log, T>(task);
-      case Unary::sqrt:
-        return unary_elements<Unary::sqrt, T>(task);
-      case Unary::power:
-        return power_elements<T>(task);
+    const T* x = reinterpret_cast<const T*>(task.x);
+    T* result = reinterpret_cast<T*>(task.result);
+    if constexpr (std::is_same_v<T, ComputeType<T>>) {
+      unary_reals(task, x, result, task.count);
+    } else {
+      constexpr std::int64_t kBlock = 256;
+      alignas(64) float block[kBlock];  // what 16-bit elements are between the conversions
+      for (std::int64_t begin = 0; begin < task.count; begin += kBlock) {
+        const std::int64_t count = std::min(kBlock, task.count - begin);
+        map_elements(block, count, SameFunction(), x + begin);
+        unary_reals<float>(task, block, block, count);
+        map_elements(result + begin, count, SameFunction(), static_cast<const float*>(block));
+      }
     }
   });
 }
