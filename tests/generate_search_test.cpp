@@ -27,9 +27,11 @@ using headway_test::message_of;
 using headway_test::small_options;
 using Source = std::vector<std::int64_t>;
 
-TranslationModel make(std::uint64_t seed) {
+TranslationModel make(std::uint64_t seed, std::int64_t positions = small_options().max_position_embeddings) {
   headway::set_random_seed(seed);
-  TranslationModel model(small_options());
+  headway::TranslationModelOptions options = small_options();
+  options.max_position_embeddings = positions;
+  TranslationModel model(options);
   const headway::NoGradGuard guard;
   // Larger values than a new model has: its choices then differ from step to step, and </s> comes now and then.
   for (const auto& [name, parameter] : model.named_parameters()) {
@@ -123,6 +125,23 @@ TEST(Search, IsThePlainSearch) {
           expect_equal(found[i], plain_search(model, some_sources()[i], options));
         }
       }
+    }
+  }
+}
+
+// Longer than what the buffers of the CPU begin with.
+TEST(Search, LongHypothesesAreThoseOfThePlainSearch) {
+  const TranslationModel model = make(3, 128);
+  model.eval();
+  const headway::NoGradGuard guard;
+  model.state_dict().at("final_logits_bias").slice(1, 0, 1).fill(-4.0);  // </s> seldom
+  for (const std::int64_t beam : {1, 3}) {
+    const SearchOptions options = {.beam = beam, .num_best = beam, .max_length = 70};
+    const auto found = headway::search(model, some_sources(), options);
+    for (const std::size_t i : {0, 2}) {
+      SCOPED_TRACE("beam " + std::to_string(beam) + " source " + std::to_string(i));
+      EXPECT_GT(found[i][0].tokens.size(), 64U);
+      expect_equal(found[i], plain_search(model, some_sources()[i], options));
     }
   }
 }

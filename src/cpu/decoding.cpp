@@ -36,7 +36,7 @@ class CacheView {
         item_bytes_(static_cast<std::int64_t>(item_size(task.cache.dtype()))),
         width_(task.cache.size(2) * item_bytes_) {}
 
-  // Fills `tokens`, which has room for one more than the capacity, with what row `row` sees; gives their number.
+  // Fills `tokens`, of one more than the capacity, with what row `row` sees; gives their number.
   std::int64_t collect(std::int64_t row, const std::byte** tokens) const {
     const std::byte** next = tokens;
     const auto* origins = data_of<const std::int32_t>(task_.origins);

@@ -21,10 +21,12 @@ DecodingBatch::DecodingBatch(const StepDecoder& decoder, const SourceList& sourc
   constexpr std::int64_t kLengths = 32;  // buffers have a multiple of it, so that the next batch fits into them
   const EncodedSources encoded = decoder.encode(sources);
   const std::int64_t source_count = power_of_two_from(rows_);
+  // Most hypotheses end long before they may: on the CPU the buffers grow. A device records its steps on them.
+  const std::int64_t tokens = decoder.weights().device().is_cpu() ? kLengths : most_tokens;
   buffers_ = decoder.acquire_buffers({.sources = source_count,
                                       .rows = source_count * power_of_two_from(beam),
                                       .source_length = divide_up(encoded.memory.size(1), kLengths) * kLengths,
-                                      .tokens = divide_up(most_tokens, kLengths) * kLengths,
+                                      .tokens = divide_up(tokens, kLengths) * kLengths,
                                       .best = beam == 1 ? 1 : 2 * beam});
   buffers_->set_sources(encoded.memory, encoded.lengths);
   std::iota(source_of_.begin(), source_of_.end(), 0);
@@ -35,6 +37,7 @@ DecodingBatch::DecodingBatch(const StepDecoder& decoder, const SourceList& sourc
 DecodingBatch::~DecodingBatch() { decoder_.release_buffers(std::move(buffers_)); }
 
 DecodingBatch::ChosenTokens DecodingBatch::take_steps(std::int64_t steps) {
+  buffers_->reserve(length_ + steps);
   for (std::int64_t i = 0; i < steps; ++i) buffers_->step(rows_);
   const GreedyHistory history = buffers_->history(buffers_->padded(rows_));
   const auto newest = [&](const Tensor& all) { return all.slice(0, length_, length_ + steps).to(Device::cpu()); };
@@ -60,6 +63,7 @@ TopTokens DecodingBatch::step(const BeamRows& rows) {
     source_of_ = rows.sources;
     buffers_->set_source_of(source_of_);
   }
+  buffers_->reserve(length_ + 1);
   buffers_->set_state(length_, rows.tokens, rows.parents);
   buffers_->step(count);
   ++length_;

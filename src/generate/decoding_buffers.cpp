@@ -40,6 +40,24 @@ DecodingBuffers::DecodingBuffers(const DecoderWeights& weights, const BufferSize
   logsumexp_ = Tensor::zeros({size.rows}, DType::float32, device);
 }
 
+void DecodingBuffers::reserve(std::int64_t tokens) {
+  const std::int64_t before = size_.tokens;
+  if (tokens <= before) return;
+  size_.tokens = std::max(tokens, 2 * before);
+  const auto grow = [&](Tensor& buffer) {  // (rows, tokens, ...)
+    Shape shape = buffer.shape();
+    shape[1] = size_.tokens;
+    const Tensor larger = Tensor::empty(shape, buffer.dtype(), buffer.device());
+    larger.slice(1, 0, before).copy_from(buffer);
+    buffer = larger;
+  };
+  for (Tensor& past : past_) grow(past);
+  grow(origins_);
+  chosen_tokens_ = Tensor::zeros({size_.tokens * size_.rows}, DType::int64, weights_.device());
+  chosen_scores_ = Tensor::zeros({size_.tokens * size_.rows}, DType::float32, weights_.device());
+  steps_.clear();  // they were recorded on the buffers before
+}
+
 void DecodingBuffers::set_sources(const Tensor& memory, const std::vector<std::int64_t>& lengths) {
   for (std::size_t i = 0; i < memory_.size(); ++i) {
     const DecoderLayerWeights& layer = weights_.layers[i];

@@ -45,6 +45,9 @@ class DecodingBuffers {
   // Row i goes on as what was row kept[i]; for greedy search, between steps.
   void keep_rows(const std::vector<std::int64_t>& kept);
 
+  // Makes the buffers hold so many tokens, and more for the next time; what is cached stays.
+  void reserve(std::int64_t tokens);
+
   // One step of at least `rows` rows: recorded when it comes a second time, replayed from then on.
   void step(std::int64_t rows);
   // How many rows a step of `rows` computes.

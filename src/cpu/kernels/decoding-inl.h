@@ -100,7 +100,7 @@ class TokenAttention {
   const TokenAttentionTask& task_;
   const std::int64_t features_;
   Real* query_;   // (features), scaled
-  Real* scores_;  // (count) of one head, with room for three more
+  Real* scores_;  // (count, to a multiple of four) of one head
 };
 
 template <typename T>
