@@ -9,6 +9,7 @@
 #include "headway/random.h"
 #include "support/files.h"
 #include "support/message_of.h"
+#include "support/translator_model.h"
 
 namespace {
 
@@ -38,20 +39,14 @@ Translator make_translator() {
   const auto pieces =
       headway::SentencePieces::train(sentences(), directory / "joint.spm", {.vocab_size = 38, .byte_fallback = false});
   headway::TranslationTokenizer tokenizer(pieces, {"deu", "eng"});
-  headway::set_random_seed(7);
-  headway::TranslationModel model({.vocab_size = tokenizer.size(),
-                                   .d_model = 32,
-                                   .encoder_layers = 2,
-                                   .decoder_layers = 3,
-                                   .encoder_attention_heads = 4,
-                                   .decoder_attention_heads = 2,
-                                   .encoder_ffn_dim = 48,
-                                   .decoder_ffn_dim = 48,
-                                   .dropout = 0.5,
-                                   .max_position_embeddings = 48,
-                                   .eos_token_id = tokenizer.eos_id(),
-                                   .pad_token_id = tokenizer.pad_id(),
-                                   .decoder_start_token_id = tokenizer.pad_id()});
+  const headway::TranslationModel model = headway_test::random_model(tokenizer, 7,
+                                                                     {.d_model = 32,
+                                                                      .encoder_layers = 2,
+                                                                      .decoder_layers = 3,
+                                                                      .encoder_heads = 4,
+                                                                      .feed_forward = 48,
+                                                                      .positions = 48,
+                                                                      .dropout = 0.5});
   return Translator(model, tokenizer);
 }
 

@@ -9,6 +9,7 @@
 #include "headway/translator.h"
 #include "support/files.h"
 #include "support/message_of.h"
+#include "support/translator_model.h"
 #include "text/languages.h"
 #include "text/sentences.h"
 
@@ -109,19 +110,7 @@ class TranslatorTest : public testing::Test {
 
   static headway::Translator make(const Strings& languages) {
     headway::TranslationTokenizer tokenizer(pieces(), languages);
-    headway::set_random_seed(5);
-    headway::TranslationModel model({.vocab_size = tokenizer.size(),
-                                     .d_model = 16,
-                                     .encoder_layers = 1,
-                                     .decoder_layers = 1,
-                                     .encoder_attention_heads = 2,
-                                     .decoder_attention_heads = 2,
-                                     .encoder_ffn_dim = 16,
-                                     .decoder_ffn_dim = 16,
-                                     .max_position_embeddings = 64,
-                                     .eos_token_id = tokenizer.eos_id(),
-                                     .pad_token_id = tokenizer.pad_id(),
-                                     .decoder_start_token_id = tokenizer.pad_id()});
+    headway::TranslationModel model = headway_test::random_model(tokenizer, 5);
     model.eval();
     return headway::Translator(model, tokenizer);
   }

@@ -1,29 +1,28 @@
 // Kills training at random moments, as kill -9 does, and goes on until it ends with the bits of a run that never
 // stopped.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <random>
 #include <sstream>
-#include <thread>
 
 #include "headway/random.h"
 #include "headway/training.h"
 #include "headway/transformer.h"
+#include "support/child_process.h"
 #include "support/files.h"
 #include "support/tiny_model.h"
 
 namespace {
 
+using headway_test::ends_within;
 using headway_test::read_bytes;
 using headway_test::TemporaryDirectory;
 using headway_test::TinyModel;
 using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
 namespace fs = std::filesystem;
 
 constexpr int kKills = 20;
@@ -73,41 +72,15 @@ void train_in(const fs::path& directory, const Plan& plan, const Model& model) {
   headway::train(model, optimizer, headway::warmup_schedule(64, 20), model, options);
 }
 
-// Starts the training in a process of its own. This process has no threads before, so a plain fork does.
 pid_t start(const fs::path& directory, const Plan& plan) {
-  const pid_t child = ::fork();
-  if (child != 0) return child;
-  try {
+  return headway_test::start_process([&] {
     headway::set_random_seed(1);
     if (plan.width == 0) {
       train_in(directory, plan, Transformer());
     } else {
       train_in(directory, plan, TinyModel({.width = plan.width, .batch = 32}));
     }
-    ::_exit(0);
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << std::endl;
-    ::_exit(1);
-  }
-}
-
-// Waits for the process to end by itself, until `moment`; kills it then. True when it was killed.
-bool kill_at(pid_t child, Clock::time_point moment) {
-  int status = 0;
-  while (Clock::now() < moment) {
-    if (::waitpid(child, &status, WNOHANG) == child) {
-      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-      return false;
-    }
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
-  }
-  ::kill(child, SIGKILL);
-  EXPECT_EQ(::waitpid(child, &status, 0), child);
-  if (WIFEXITED(status)) {  // just before the signal came
-    EXPECT_EQ(WEXITSTATUS(status), 0);
-    return false;
-  }
-  return true;
+  });
 }
 
 // The log without the times, which differ.
@@ -139,24 +112,20 @@ void kill_many_times(const Plan& plan) {
   const TemporaryDirectory directory;
   const fs::path whole = directory / "whole";
   const Clock::time_point begin = Clock::now();
-  constexpr auto kLong = std::chrono::minutes(5);
-  ASSERT_FALSE(kill_at(start(whole, plan), begin + kLong));
+  constexpr Seconds kLong(300);
+  ASSERT_TRUE(ends_within(start(whole, plan), kLong));
   const double duration = std::chrono::duration<double>(Clock::now() - begin).count();
   const std::string log = log_of(whole), checkpoint = read_bytes(whole / last_checkpoint(plan.steps));
   ASSERT_EQ(std::count(log.begin(), log.end(), '\n'), plan.steps);
 
-  const char* given = std::getenv("HEADWAY_TEST_SEED");
-  const unsigned seed = given ? static_cast<unsigned>(std::atoi(given)) : std::random_device()();
-  std::cout << "seed " << seed << " (HEADWAY_TEST_SEED), an uninterrupted run takes " << duration << " s\n";
-  std::mt19937 random(seed);
+  std::mt19937 random = headway_test::kill_moments(duration);
   std::uniform_real_distribution<double> moment(0.0, 0.15 * duration);
   int killed = 0, ended = 0, within_a_write = 0, starts = 0;
   bool fresh = true;
   while (killed < kKills || !fresh) {
     const fs::path run = directory / ("run" + std::to_string(ended));
-    const auto wait = std::chrono::duration<double>(killed < kKills ? moment(random) : 300.0);
     ASSERT_LT(++starts, 100 * kKills);
-    fresh = !kill_at(start(run, plan), Clock::now() + std::chrono::duration_cast<Clock::duration>(wait));
+    fresh = ends_within(start(run, plan), killed < kKills ? Seconds(moment(random)) : kLong);
     ASSERT_FALSE(testing::Test::HasFailure()) << "after " << killed << " kills";
     if (!fresh) {
       ++killed;

@@ -1,25 +1,23 @@
 // Kills the training of a translator at random moments, as kill -9 does, and goes on until it ends with the bits of a
 // run that never stopped.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <random>
-#include <thread>
 
 #include "headway/safetensors.h"
 #include "headway/translation_training.h"
+#include "support/child_process.h"
 #include "support/files.h"
 #include "support/made_up_language.h"
 
 namespace {
 
 using headway::TranslationTrainingConfig;
+using headway_test::ends_within;
 using headway_test::read_bytes;
 using headway_test::TemporaryDirectory;
 using Clock = std::chrono::steady_clock;
@@ -28,35 +26,8 @@ namespace fs = std::filesystem;
 
 constexpr Seconds kLong(300);
 
-// Starts the run in a process of its own. This process has no threads before, so a plain fork does.
 pid_t start(const TranslationTrainingConfig& config) {
-  const pid_t child = ::fork();
-  if (child != 0) return child;
-  try {
-    headway::train_translation(config, {.resume = true});
-    ::_exit(0);
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << std::endl;
-    ::_exit(1);
-  }
-}
-
-// Waits for the process to end by itself for so long, then kills it. True when it ended.
-bool ends_within(pid_t child, Seconds time) {
-  const Clock::time_point moment = Clock::now() + std::chrono::duration_cast<Clock::duration>(time);
-  int status = 0;
-  while (Clock::now() < moment) {
-    if (::waitpid(child, &status, WNOHANG) == child) {
-      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-      return true;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  ::kill(child, SIGKILL);
-  EXPECT_EQ(::waitpid(child, &status, 0), child);
-  if (!WIFEXITED(status)) return false;
-  EXPECT_EQ(WEXITSTATUS(status), 0);  // it ended just before the signal came
-  return true;
+  return headway_test::start_process([&] { headway::train_translation(config, {.resume = true}); });
 }
 
 std::string last_checkpoint(const TranslationTrainingConfig& config) {
@@ -97,10 +68,7 @@ TEST_P(TranslationKill, EndsWithTheSameFiles) {
   const double duration = Seconds(Clock::now() - begin).count();
   const fs::path whole = config.output;
 
-  const char* given = std::getenv("HEADWAY_TEST_SEED");
-  const unsigned seed = given ? static_cast<unsigned>(std::atoi(given)) : std::random_device()();
-  std::cout << "seed " << seed << " (HEADWAY_TEST_SEED), an uninterrupted run takes " << duration << " s\n";
-  std::mt19937 random(seed);
+  std::mt19937 random = headway_test::kill_moments(duration);
   std::uniform_real_distribution<double> moment(0.0, 0.5 * duration);
   const int kills = reduced ? 3 : 12;
   int killed = 0, ended = 0, starts = 0;
