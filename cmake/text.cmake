@@ -14,7 +14,8 @@ set(headway_text_packages PkgConfig::sentencepiece PkgConfig::libzip ${HEADWAY_S
 include(cmake/embed.cmake)
 add_library(headway_text_objects OBJECT ${headway_text_sources} ${headway_viewer_source})
 set_target_properties(headway_text_objects PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
-target_link_libraries(headway_text_objects PRIVATE headway_build_flags headway_json ${headway_text_packages})
+target_link_libraries(headway_text_objects PRIVATE headway_build_flags headway_strict_warnings headway_json
+                                                   ${headway_text_packages})
 
 add_library(headway_text SHARED $<TARGET_OBJECTS:headway_text_objects> $<TARGET_OBJECTS:headway_base>)
 add_library(headway::text ALIAS headway_text)

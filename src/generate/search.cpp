@@ -280,6 +280,7 @@ void search_beams(const Batch& batch) {
   Decoding decoding(batch);
   std::vector<std::size_t> members = batch.members;
   std::vector<SentenceBeams> beams;
+  beams.reserve(members.size());
   for (const std::size_t member : members) {
     beams.emplace_back(BeamOptions{.beam = batch.options.beam,
                                    .length_penalty = batch.options.length_penalty,
