@@ -147,6 +147,28 @@ def short_table(data, words):
     return lines
 
 
+def start_of(row):
+    """The first cells of a row of a full table."""
+    return f"| {row['name']} | {row['threads']} | "
+
+
+def failure_of(row):
+    return f"failed: {row['failure'].replace('|', '/')} |"
+
+
+def time_of(row, side, digits):
+    return f"{row[f'{side}_ms']:.{digits}f} ±{100 * row[f'{side}_spread']:.0f}% | "
+
+
+def full_row(row):
+    if row["failure"]:
+        return start_of(row) + failure_of(row) + " |" * 5
+    shares = f"{100 * row['headway_share']:.1f}% | {100 * row['torch_share']:.1f}%"
+    limit = f"{row['limit_value']:.1f} {row['limit'].removeprefix('read ')}"
+    times = time_of(row, "headway", 3) + time_of(row, "torch", 3)
+    return start_of(row) + times + f"{row['ratio']:.2f} | {shares} | {limit} |"
+
+
 def full_table(data, words):
     del words  # the full table is in English everywhere
     lines = [
@@ -155,17 +177,7 @@ def full_table(data, words):
         "| case | threads | Headway ms | PyTorch ms | ratio | Headway's share | PyTorch's share | of |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for row in data["rows"]:
-        start = f"| {row['name']} | {row['threads']} | "
-        if row["failure"]:
-            lines.append(start + f"failed: {row['failure'].replace('|', '/')} | | | | | |")
-            continue
-        lines.append(
-            start + f"{row['headway_ms']:.3f} ±{100 * row['headway_spread']:.0f}% | "
-            f"{row['torch_ms']:.3f} ±{100 * row['torch_spread']:.0f}% | {row['ratio']:.2f} | "
-            f"{100 * row['headway_share']:.1f}% | {100 * row['torch_share']:.1f}% | "
-            f"{row['limit_value']:.1f} {row['limit'].removeprefix('read ')} |"
-        )
+    lines += [full_row(row) for row in data["rows"]]
     lines += ["", "| geometric mean of the ratios | threads | mean | lowest |", "|---|---|---|---|"]
     for mean in data["groups"]:
         lines.append(
@@ -346,16 +358,16 @@ def python_table(data, encoders, words):
 def python_full_row(row, peers):
     start = f"| {row['group']}: {row['name']} | {row['threads']} | "
     if row["failure"]:
-        return start + f"failed: {row['failure'].replace('|', '/')} |" + " |" * (3 + 2 * len(peers))
+        return start + failure_of(row) + " |" * (3 + 2 * len(peers))
     unit, size = ("µs", 1.0) if row["pytorch_us"] < 1e3 else ("ms", 1e-3)
 
-    def time_of(key):
+    def measured(key):
         return f"{size * row[f'{key}_us']:.2f} {unit} ±{100 * row[f'{key}_spread']:.0f}%"
 
-    cells = [time_of("headway"), time_of("pytorch"), f"{row['ratio']:.2f}"]
+    cells = [measured("headway"), measured("pytorch"), f"{row['ratio']:.2f}"]
     cells.append(f"{row['overhead_us']:+.1f}" if row["tiny"] else "")
     for key in map(peer_key, peers):
-        cells += [time_of(key), f"{row[f'{key}_ratio']:.2f}"] if f"{key}_us" in row else ["", ""]
+        cells += [measured(key), f"{row[f'{key}_ratio']:.2f}"] if f"{key}_us" in row else ["", ""]
     return start + " | ".join(cells) + " |"
 
 
@@ -382,16 +394,14 @@ def python_full_table(data, encoders, words):
         "| case | threads | Headway ms | other | its ms | ratio |",
         "|---|---|---|---|---|---|",
     ]
-    for row in encoders["rows"]:
-        start = f"| {row['name']} | {row['threads']} | "
-        if row["failure"]:
-            lines.append(start + f"failed: {row['failure'].replace('|', '/')} | {row['peer']} | | |")
-            continue
-        lines.append(
-            start + f"{row['headway_ms']:.1f} ±{100 * row['headway_spread']:.0f}% | {row['peer']} | "
-            f"{row['peer_ms']:.1f} ±{100 * row['peer_spread']:.0f}% | {row['ratio']:.2f} |"
-        )
-    return lines
+    return lines + [encoder_row(row) for row in encoders["rows"]]
+
+
+def encoder_row(row):
+    if row["failure"]:
+        return start_of(row) + failure_of(row) + f" {row['peer']} | | |"
+    times = time_of(row, "headway", 1) + f"{row['peer']} | " + time_of(row, "peer", 1)
+    return start_of(row) + times + f"{row['ratio']:.2f} |"
 
 
 # The name of the marks: the kinds of results that it takes, and who makes the lines between them.

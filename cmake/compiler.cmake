@@ -24,6 +24,12 @@ endif()
 add_library(headway_warnings INTERFACE)
 target_compile_options(headway_warnings INTERFACE -Wall -Wextra)
 
+# For the libraries and the program but not their kernels, in which C++ computes 16-bit numbers as int. clang counts
+# conversions as losing that GCC does not.
+add_library(headway_strict_warnings INTERFACE)
+target_compile_options(headway_strict_warnings INTERFACE
+                       $<$<CXX_COMPILER_ID:GNU>:-Wconversion -Wsign-conversion>)
+
 # What the library's own sources need: hidden symbols, both include roots, the architecture's name. -ffp-contract=off
 # keeps a*b+c as written, so that results do not depend on what a compiler happens to fuse.
 add_library(headway_build_flags INTERFACE)

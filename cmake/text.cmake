@@ -13,7 +13,8 @@ set(headway_text_packages PkgConfig::sentencepiece PkgConfig::libzip ZLIB::ZLIB)
 include(cmake/embed.cmake)
 add_library(headway_text_objects OBJECT ${headway_text_sources} ${headway_viewer_source})
 set_target_properties(headway_text_objects PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
-target_link_libraries(headway_text_objects PRIVATE headway_build_flags ${headway_text_packages})
+target_link_libraries(headway_text_objects PRIVATE headway_build_flags headway_strict_warnings
+                                                   ${headway_text_packages})
 
 # A shared libheadway hides its base; a static one has it for both.
 add_library(headway_text ${headway_library_type} $<TARGET_OBJECTS:headway_text_objects>

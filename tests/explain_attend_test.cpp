@@ -9,7 +9,7 @@
 #include "headway/random.h"
 #include "support/files.h"
 #include "support/message_of.h"
-#include "support/small_translation_model.h"
+#include "support/translator_model.h"
 
 namespace {
 
@@ -39,15 +39,14 @@ Translator make_translator() {
   const auto pieces =
       headway::SentencePieces::train(sentences(), directory / "joint.spm", {.vocab_size = 38, .byte_fallback = false});
   headway::TranslationTokenizer tokenizer(pieces, {"deu", "eng"});
-  headway::set_random_seed(7);
-  headway::TranslationModelOptions options = headway_test::small_options();
-  options.d_model = 32;
-  options.encoder_attention_heads = 4;
-  options.decoder_attention_heads = 2;
-  options.dropout = 0.5;
-  options.max_position_embeddings = 48;
-  options.encoder_ffn_dim = options.decoder_ffn_dim = 48;
-  const headway::TranslationModel model(headway_test::options_for(tokenizer, options));
+  const headway::TranslationModel model = headway_test::random_model(tokenizer, 7,
+                                                                     {.d_model = 32,
+                                                                      .encoder_layers = 2,
+                                                                      .decoder_layers = 3,
+                                                                      .encoder_heads = 4,
+                                                                      .feed_forward = 48,
+                                                                      .positions = 48,
+                                                                      .dropout = 0.5});
   return Translator(model, tokenizer);
 }
 

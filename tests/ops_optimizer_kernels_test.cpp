@@ -98,6 +98,12 @@ struct Plain {
   }
 };
 
+std::vector<Plain> plain_copies(const Model& model) {
+  std::vector<Plain> copies;
+  for (const auto& parameter : model.parameters) copies.emplace_back(parameter.value);
+  return copies;
+}
+
 // 16-bit values are rounded once a step, and the next step starts from there.
 void follow_rounding(Plain& plain, const Tensor& value) {
   if (item_size(value.dtype()) == 2) plain.value = value.to_vector();
@@ -127,8 +133,7 @@ TEST(OptimizerKernels, SgdIsTheFormula) {
       for (auto& span : model.spans) {
         if (options.momentum == 0) span.first = nullptr;
       }
-      std::vector<Plain> plain;
-      for (const auto& p : model.parameters) plain.emplace_back(p.value);
+      std::vector<Plain> plain = plain_copies(model);
       for (int step = 1; step <= 4; ++step) {
         model.next_step(step);
         cpu::sgd(model.spans, options);
@@ -155,8 +160,7 @@ TEST(OptimizerKernels, AdamIsTheFormula) {
                                   .decay = decay,
                                   .gradient_factor = 0.5};
         Model model(dtype, amsgrad);
-        std::vector<Plain> plain;
-        for (const auto& p : model.parameters) plain.emplace_back(p.value);
+        std::vector<Plain> plain = plain_copies(model);
         for (int step = 1; step <= 5; ++step) {
           model.next_step(step);
           cpu::adam(model.spans, options);
@@ -185,8 +189,7 @@ TEST(OptimizerKernels, MastersAreTheFormula) {
       const AdamStep adam_step = {.learning_rate = 0.01, .weight_decay = 0.1, .gradient_factor = 0.5};
       const SgdStep sgd_step = {.learning_rate = 0.01, .momentum = 0.9, .weight_decay = 0.1, .gradient_factor = 0.5};
       Model model(dtype, false, true);
-      std::vector<Plain> plain;
-      for (const auto& p : model.parameters) plain.emplace_back(p.value);
+      std::vector<Plain> plain = plain_copies(model);
       for (int step = 1; step <= 5; ++step) {
         model.next_step(step);
         adam ? cpu::adam(model.spans, adam_step) : cpu::sgd(model.spans, sgd_step);
@@ -250,8 +253,7 @@ TEST(OptimizerKernels, ValuesThatWereSetCount) {
 // A parameter that joined later has its own bias corrections and its own first momentum.
 TEST(OptimizerKernels, EveryParameterCountsItsOwnSteps) {
   Model model(DType::float64, false);
-  std::vector<Plain> plain;
-  for (const auto& p : model.parameters) plain.emplace_back(p.value);
+  std::vector<Plain> plain = plain_copies(model);
   for (std::size_t i = 0; i < plain.size(); ++i) model.spans[i].step = static_cast<std::int64_t>(i) + 1;
   const AdamStep options = {.learning_rate = 0.01};
   cpu::adam(model.spans, options);

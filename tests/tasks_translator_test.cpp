@@ -9,7 +9,7 @@
 #include "headway/translator.h"
 #include "support/files.h"
 #include "support/message_of.h"
-#include "support/small_translation_model.h"
+#include "support/translator_model.h"
 #include "text/languages.h"
 #include "text/sentences.h"
 
@@ -143,13 +143,7 @@ class TranslatorTest : public testing::Test {
 
   static headway::Translator make(const Strings& languages) {
     headway::TranslationTokenizer tokenizer(pieces(), languages);
-    headway::set_random_seed(5);
-    headway::TranslationModelOptions options;
-    options.d_model = options.encoder_ffn_dim = options.decoder_ffn_dim = 16;
-    options.encoder_layers = options.decoder_layers = 1;
-    options.encoder_attention_heads = options.decoder_attention_heads = 2;
-    options.max_position_embeddings = 64;
-    const headway::TranslationModel model(headway_test::options_for(tokenizer, options));
+    headway::TranslationModel model = headway_test::random_model(tokenizer, 5);
     model.eval();
     return headway::Translator(model, tokenizer);
   }

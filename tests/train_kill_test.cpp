@@ -17,12 +17,12 @@
 
 namespace {
 
-using headway_test::ends_before;
+using headway_test::ends_within;
 using headway_test::read_bytes;
-using headway_test::start_process;
 using headway_test::TemporaryDirectory;
 using headway_test::TinyModel;
 using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
 namespace fs = std::filesystem;
 
 constexpr int kKills = 20;
@@ -72,9 +72,8 @@ void train_in(const fs::path& directory, const Plan& plan, const Model& model) {
   headway::train(model, optimizer, headway::warmup_schedule(64, 20), model, options);
 }
 
-// Starts the training in a process of its own.
 pid_t start(const fs::path& directory, const Plan& plan) {
-  return start_process([&] {
+  return headway_test::start_process([&] {
     headway::set_random_seed(1);
     if (plan.width == 0) {
       train_in(directory, plan, Transformer());
@@ -113,24 +112,20 @@ void kill_many_times(const Plan& plan) {
   const TemporaryDirectory directory;
   const fs::path whole = directory / "whole";
   const Clock::time_point begin = Clock::now();
-  constexpr auto kLong = std::chrono::minutes(5);
-  ASSERT_TRUE(ends_before(start(whole, plan), begin + kLong));
+  constexpr Seconds kLong(300);
+  ASSERT_TRUE(ends_within(start(whole, plan), kLong));
   const double duration = std::chrono::duration<double>(Clock::now() - begin).count();
   const std::string log = log_of(whole), checkpoint = read_bytes(whole / last_checkpoint(plan.steps));
   ASSERT_EQ(std::count(log.begin(), log.end(), '\n'), plan.steps);
 
-  const char* given = std::getenv("HEADWAY_TEST_SEED");
-  const unsigned seed = given ? static_cast<unsigned>(std::atoi(given)) : std::random_device()();
-  std::cout << "seed " << seed << " (HEADWAY_TEST_SEED), an uninterrupted run takes " << duration << " s\n";
-  std::mt19937 random(seed);
+  std::mt19937 random = headway_test::kill_moments(duration);
   std::uniform_real_distribution<double> moment(0.0, 0.15 * duration);
   int killed = 0, ended = 0, within_a_write = 0, starts = 0;
   bool fresh = true;
   while (killed < kKills || !fresh) {
     const fs::path run = directory / ("run" + std::to_string(ended));
-    const auto wait = std::chrono::duration<double>(killed < kKills ? moment(random) : 300.0);
     ASSERT_LT(++starts, 100 * kKills);
-    fresh = ends_before(start(run, plan), Clock::now() + std::chrono::duration_cast<Clock::duration>(wait));
+    fresh = ends_within(start(run, plan), killed < kKills ? Seconds(moment(random)) : kLong);
     ASSERT_FALSE(testing::Test::HasFailure()) << "after " << killed << " kills";
     if (!fresh) {
       ++killed;

@@ -17,6 +17,7 @@
 namespace {
 
 using headway::TranslationTrainingConfig;
+using headway_test::ends_within;
 using headway_test::read_bytes;
 using headway_test::TemporaryDirectory;
 using Clock = std::chrono::steady_clock;
@@ -25,13 +26,8 @@ namespace fs = std::filesystem;
 
 constexpr Seconds kLong(300);
 
-// Starts the run in a process of its own.
 pid_t start(const TranslationTrainingConfig& config) {
   return headway_test::start_process([&] { headway::train_translation(config, {.resume = true}); });
-}
-
-bool ends_within(pid_t child, Seconds time) {
-  return headway_test::ends_before(child, Clock::now() + std::chrono::duration_cast<Clock::duration>(time));
 }
 
 std::string last_checkpoint(const TranslationTrainingConfig& config) {
@@ -72,10 +68,7 @@ TEST_P(TranslationKill, EndsWithTheSameFiles) {
   const double duration = Seconds(Clock::now() - begin).count();
   const fs::path whole = config.output;
 
-  const char* given = std::getenv("HEADWAY_TEST_SEED");
-  const unsigned seed = given ? static_cast<unsigned>(std::atoi(given)) : std::random_device()();
-  std::cout << "seed " << seed << " (HEADWAY_TEST_SEED), an uninterrupted run takes " << duration << " s\n";
-  std::mt19937 random(seed);
+  std::mt19937 random = headway_test::kill_moments(duration);
   std::uniform_real_distribution<double> moment(0.0, 0.5 * duration);
   const int kills = reduced ? 3 : 12;
   int killed = 0, ended = 0, starts = 0;

@@ -103,11 +103,14 @@ function paintLabel(context, token, { size, strong, most, x, y }) {
   context.fillText(text, x, y);
 }
 
+// Calls paint for every step-th place from `first` on, below `end`.
+function eachLabel(first, end, step, paint) {
+  for (let place = Math.ceil(first / step) * step; place < end; place += step) paint(place);
+}
+
 function paintQueryLabels(context, layout, window, cell) {
-  const step = labelStep(cell);
-  for (let q = Math.ceil(window.y / step) * step; q < Math.min(layout.rows, window.y + window.height); q += step) {
-    paintQueryLabel(context, layout, window, q, false);
-  }
+  eachLabel(window.y, Math.min(layout.rows, window.y + window.height), labelStep(cell),
+    (q) => paintQueryLabel(context, layout, window, q, false));
 }
 
 function paintQueryLabel(context, layout, window, q, strong) {
@@ -120,10 +123,8 @@ function paintQueryLabel(context, layout, window, q, strong) {
 }
 
 function paintKeyLabels(context, layout, window, cell) {
-  const step = labelStep(layout.slanted ? cell * 1.3 : cell);
-  for (let k = Math.ceil(window.x / step) * step; k < Math.min(layout.keys, window.x + window.width); k += step) {
-    paintKeyLabel(context, layout, window, k, false);
-  }
+  eachLabel(window.x, Math.min(layout.keys, window.x + window.width), labelStep(layout.slanted ? cell * 1.3 : cell),
+    (k) => paintKeyLabel(context, layout, window, k, false));
 }
 
 function paintKeyLabel(context, layout, window, k, strong) {

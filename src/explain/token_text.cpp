@@ -131,6 +131,7 @@ std::string cut_to_width(std::string_view text, std::int64_t width) {
 
 std::vector<TokenSpan> find_word(const std::vector<std::string>& tokens, const std::string& word) {
   std::vector<TokenText> shown;
+  shown.reserve(tokens.size());
   for (const std::string& token : tokens) shown.push_back(token_text(token));
   const auto count = static_cast<std::int64_t>(tokens.size());
   const auto begins = [&](std::int64_t i) {  // whether a new word may begin at i

@@ -147,6 +147,7 @@ void search_beams(const Batch& batch) {
   DecodingBatch decoding(batch.decoder, batch.source_list(), batch.options.beam, batch.most_tokens_of_all());
   std::vector<std::size_t> members = batch.members;
   std::vector<BeamSearch> beams;
+  beams.reserve(members.size());
   for (const std::size_t member : members) {
     beams.emplace_back(BeamOptions{.beam = batch.options.beam,
                                    .length_penalty = batch.options.length_penalty,

@@ -130,6 +130,7 @@ void CaseReport::check(const Expected& expected) {
   const int failed = messages_.count() > before ? 1 : 0;
   ++cases_.all;
   cases_.failed += failed;
+  if (failed != 0) failed_names_.push_back(expected.c.name);
   for (const std::string& trait : traits_of(expected.c)) {
     Count& count = traits_[trait];
     ++count.all;
@@ -143,18 +144,19 @@ void CaseReport::print() const {
   }
   std::cout << cases_.failed << " of " << cases_.all << " cases failed\n";
   if (cases_.failed == 0) return;
-  // A trait whose cases fail more often than others, the most telling first.
+  for (const std::string& name : failed_names_) std::cout << "  failed: HEADWAY_TEST_CASE=" << name << "\n";
+  // A trait whose cases fail more often than others, the clearest first.
   constexpr std::size_t kShown = 12;
   const double usual = static_cast<double>(cases_.failed) / cases_.all;
-  std::multimap<double, std::string, std::greater<>> telling;
+  std::multimap<double, std::string, std::greater<>> traits;
   for (const auto& [trait, count] : traits_) {
     const double share = static_cast<double>(count.failed) / count.all;
     if (count.failed == 0 || share <= usual) continue;
-    telling.emplace((share - usual) * count.failed,
-                    trait + ": " + std::to_string(count.failed) + " of " + std::to_string(count.all));
+    traits.emplace((share - usual) * count.failed,
+                   trait + ": " + std::to_string(count.failed) + " of " + std::to_string(count.all));
   }
   std::size_t shown = 0;
-  for (const auto& [weight, text] : telling) {
+  for (const auto& [weight, text] : traits) {
     if (shown++ == kShown) break;
     std::cout << "  failed with " << text << "\n";
   }

@@ -1,4 +1,5 @@
-// Runs cases on the GPU against the reference, and tells what the failing ones have in common.
+// Runs cases on the GPU against the reference; names the failing ones and what they have in common. One test takes many
+// cases, because their references are computed by all threads together.
 #pragma once
 
 #include <map>
@@ -26,7 +27,7 @@ class CaseReport {
  public:
   // Forward and backward of one case on the GPU.
   void check(const Expected& expected);
-  // Prints how near to their bounds the results came and which options the failing cases share.
+  // Prints how near to their bounds the results came, which cases failed and which options those share.
   void print() const;
 
  private:
@@ -43,6 +44,7 @@ class CaseReport {
   };
   Messages messages_;
   Count cases_;
+  std::vector<std::string> failed_names_;
   std::map<std::string, Count> traits_;     // by trait: "dtype bfloat16", "head_dim 64"
   std::map<std::string, Nearest> nearest_;  // by dtype
 };

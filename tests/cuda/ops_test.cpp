@@ -16,10 +16,6 @@ namespace {
 
 using headway::Activation;
 using headway::Device;
-using headway::DType;
-using headway::Shape;
-using headway::Tensor;
-using Inputs = std::vector<Tensor>;
 
 // Normal numbers in float64, different for each call with another seed.
 Tensor normal(const Shape& shape, std::uint64_t seed = 1) { return Tensor::randn(shape, seed, DType::float64); }

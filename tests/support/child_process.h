@@ -1,4 +1,4 @@
-// Processes that a test starts, and kills at a moment of its choice as kill -9 does.
+// Work in a process of its own, which a test may kill.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -7,14 +7,15 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <random>
 #include <thread>
 
 namespace headway_test {
 
-// Runs body() in a process of its own; an exception is printed and gives the exit code 1. The test must have no threads
-// before, because a plain fork copies none.
+// Starts the body in a process of its own. This process must have no threads before, so that a plain fork does.
 template <typename Body>
 pid_t start_process(const Body& body) {
   const pid_t child = ::fork();
@@ -28,23 +29,31 @@ pid_t start_process(const Body& body) {
   }
 }
 
-// Waits until `moment` for the process to end by itself, and kills it then. True when it ended, which must be with the
-// exit code 0.
-inline bool ends_before(pid_t child, std::chrono::steady_clock::time_point moment) {
+// Waits for the process to end by itself for so long, then kills it. True when it ended.
+inline bool ends_within(pid_t child, std::chrono::duration<double> time) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point moment = Clock::now() + std::chrono::duration_cast<Clock::duration>(time);
   int status = 0;
-  pid_t ended = 0;
-  while (ended == 0 && std::chrono::steady_clock::now() < moment) {
-    ended = ::waitpid(child, &status, WNOHANG);
-    if (ended == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+  while (Clock::now() < moment) {
+    if (::waitpid(child, &status, WNOHANG) == child) {
+      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+      return true;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
-  if (ended == 0) {
-    ::kill(child, SIGKILL);
-    ended = ::waitpid(child, &status, 0);
-    if (ended == child && !WIFEXITED(status)) return false;  // else it ended just before the signal came
-  }
-  EXPECT_EQ(ended, child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  ::kill(child, SIGKILL);
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  if (!WIFEXITED(status)) return false;
+  EXPECT_EQ(WEXITSTATUS(status), 0);  // it ended just before the signal came
   return true;
+}
+
+// The moments of the kills: from HEADWAY_TEST_SEED, else another for every run; printed, so that it can be repeated.
+inline std::mt19937 kill_moments(double duration) {
+  const char* given = std::getenv("HEADWAY_TEST_SEED");
+  const unsigned seed = given ? static_cast<unsigned>(std::atoi(given)) : std::random_device()();
+  std::cout << "seed " << seed << " (HEADWAY_TEST_SEED), an uninterrupted run takes " << duration << " s\n";
+  return std::mt19937(seed);
 }
 
 }  // namespace headway_test
