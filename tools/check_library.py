@@ -1,12 +1,27 @@
 #!/usr/bin/env python3
-"""Checks what libheadway.so shows and weighs: only headway's versioned names, at most 5 MB when stripped."""
+"""Checks what libheadway.so shows and weighs: only headway's versioned names, and of the internal ones those that are
+marked HEADWAY_INTERNAL_API for the libraries of one build; at most 5 MB when stripped."""
 
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
 
 MAX_BYTES = 5_000_000
+SOURCES = pathlib.Path(__file__).resolve().parent.parent / "src"
+# "class HEADWAY_INTERNAL_API Name", or the name of a function before its arguments.
+MARKED = re.compile(r"(?:class|struct)\s+HEADWAY_INTERNAL_API\s+(\w+)|HEADWAY_INTERNAL_API\s+[^;{}()]*?(\w+)\s*\(")
+INTERNAL = re.compile(r"headway::v0::internal::(\w+)")
+
+
+def marked_names():
+    """The internal classes and functions that libraries of one build share."""
+    return {
+        class_name or function_name
+        for header in SOURCES.rglob("*.h")
+        for class_name, function_name in MARKED.findall(header.read_text(encoding="utf-8"))
+    }
 
 
 def foreign_symbols(library):
@@ -14,8 +29,13 @@ def foreign_symbols(library):
     listing = subprocess.run(["nm", "--dynamic", "--defined-only", "--demangle", library],
                              check=True, capture_output=True, text=True).stdout
     names = [line.split(maxsplit=2)[2] for line in listing.splitlines()]
-    return [name for name in names
-            if "headway::v0::internal" in name or "headway::v0::" not in name and "std::" not in name]
+    shared = marked_names()
+    foreign = []
+    for name in names:
+        internal = INTERNAL.search(name)
+        if internal and internal[1] not in shared or "headway::v0::" not in name and "std::" not in name:
+            foreign.append(name)
+    return foreign
 
 
 def stripped_bytes(library):
