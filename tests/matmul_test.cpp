@@ -27,22 +27,25 @@ constexpr Types kTypes[] = {{DType::float32, DType::float32},   {DType::float64,
                             {DType::bfloat16, DType::bfloat16}, {DType::bfloat16, DType::float32},
                             {DType::float16, DType::float16},   {DType::float16, DType::float32}};
 
+// A product of this size and these dtypes; the rest is as given.
+Case sized(std::int64_t rows, std::int64_t columns, std::int64_t depth, const Types& types, Case rest = {}) {
+  rest.rows = rows;
+  rest.columns = columns;
+  rest.depth = depth;
+  rest.dtype = types.dtype;
+  rest.result_dtype = types.result;
+  return rest;
+}
+
 TEST(Matmul, SizesAroundTileEdges) {
   constexpr std::int64_t kSizes[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 65};
-  for (const auto [dtype, result] : kTypes) {
+  for (const Types& types : kTypes) {
     for (const std::int64_t rows : kSizes) {
       for (const std::int64_t columns : kSizes) {
         for (const std::int64_t depth : {1, 2, 3, 4, 7, 16, 19}) {
           const Order b = (rows + columns + depth) % 2 == 0 ? Order::rows : Order::columns;
           const Order a = (rows + depth) % 3 == 0 ? Order::columns : Order::rows;
-          expect_right({.rows = rows,
-                        .columns = columns,
-                        .depth = depth,
-                        .dtype = dtype,
-                        .result_dtype = result,
-                        .a = a,
-                        .b = b,
-                        .bias = depth % 2 == 0});
+          expect_right(sized(rows, columns, depth, types, {.a = a, .b = b, .bias = depth % 2 == 0}));
         }
       }
     }
@@ -50,32 +53,20 @@ TEST(Matmul, SizesAroundTileEdges) {
 }
 
 TEST(Matmul, AllOrders) {
-  for (const auto [dtype, result] : kTypes) {
+  for (const Types& types : kTypes) {
     for (const Order a : kOrders) {
       for (const Order b : kOrders) {
         for (const Order c : kOrders) {
           for (const std::int64_t rows : {3, 18, 70}) {
-            expect_right({.rows = rows,
-                          .columns = 49,
-                          .depth = 37,
-                          .dtype = dtype,
-                          .result_dtype = result,
-                          .a = a,
-                          .b = b,
-                          .result = c,
-                          .bias = true});
-            expect_right({.rows = rows,
-                          .columns = 48,
-                          .depth = 34,
-                          .batch = 2,
-                          .dtype = dtype,
-                          .result_dtype = result,
-                          .a = a,
-                          .b = b,
-                          .result = c,
-                          .before = Order::padded_rows,
-                          .activation = Activation::relu,
-                          .keeps_before = true});
+            expect_right(sized(rows, 49, 37, types, {.a = a, .b = b, .result = c, .bias = true}));
+            expect_right(sized(rows, 48, 34, types,
+                               {.batch = 2,
+                                .a = a,
+                                .b = b,
+                                .result = c,
+                                .before = Order::padded_rows,
+                                .activation = Activation::relu,
+                                .keeps_before = true}));
           }
         }
       }
@@ -90,11 +81,10 @@ TEST(Matmul, LargerSizes) {
   constexpr Size kSizes[] = {{63, 64, 65},   {127, 128, 129}, {129, 127, 128}, {200, 513, 96},  {17, 640, 513},
                              {513, 31, 257}, {16, 256, 2051}, {300, 40, 1030}, {33, 35, 4100},  {8, 1000, 64},
                              {1000, 8, 64},  {1, 700, 300},   {700, 1, 300},   {24, 1030, 1100}};
-  for (const auto [dtype, result] : kTypes) {
+  for (const Types& types : kTypes) {
     for (const Size size : kSizes) {
       for (const bool transposed : {false, true}) {
-        Case c = {
-            .rows = size.rows, .columns = size.columns, .depth = size.depth, .dtype = dtype, .result_dtype = result};
+        Case c = sized(size.rows, size.columns, size.depth, types);
         c.a = transposed ? Order::columns : Order::rows;
         c.b = Order::columns;
         c.bias = transposed;
@@ -113,24 +103,17 @@ TEST(Matmul, LargerSizes) {
 // More of B than is packed at a time.
 TEST(Matmul, Parts) {
   for (const DType dtype : {DType::float32, DType::bfloat16}) {
-    expect_right({.rows = 264, .columns = 1030, .depth = 1030, .dtype = dtype, .result_dtype = dtype, .bias = true});
+    expect_right(sized(264, 1030, 1030, {dtype, dtype}, {.bias = true}));
   }
 }
 
 TEST(Matmul, Activations) {
-  for (const auto [dtype, result] : kTypes) {
+  for (const Types& types : kTypes) {
     for (const Activation activation : kActivations) {
       for (const bool keeps : {false, true}) {
         for (const Order before : {Order::rows, Order::scattered}) {
-          Case c = {.rows = 37,
-                    .columns = 70,
-                    .depth = 20,
-                    .dtype = dtype,
-                    .result_dtype = result,
-                    .before = before,
-                    .bias = true,
-                    .activation = activation,
-                    .keeps_before = keeps};
+          Case c = sized(37, 70, 20, types,
+                         {.before = before, .bias = true, .activation = activation, .keeps_before = keeps});
           c.b = Order::columns;
           expect_right(c);
           c.rows = 5;
@@ -144,37 +127,23 @@ TEST(Matmul, Activations) {
 }
 
 TEST(Matmul, AddsToTheResult) {
-  for (const auto [dtype, result] : kTypes) {
-    if (result != DType::float32 && result != DType::float64) continue;
+  for (const Types& types : kTypes) {
+    if (types.result != DType::float32 && types.result != DType::float64) continue;
     for (const Order order : kOrders) {
       for (const std::int64_t depth : {0, 5, 64, 2100}) {
-        expect_right({.rows = 41,
-                      .columns = 75,
-                      .depth = depth,
-                      .dtype = dtype,
-                      .result_dtype = result,
-                      .a = Order::columns,
-                      .result = order,
-                      .accumulate = true});
-        expect_right({.rows = 9,
-                      .columns = 100,
-                      .depth = depth,
-                      .dtype = dtype,
-                      .result_dtype = result,
-                      .b = Order::columns,
-                      .result = order,
-                      .accumulate = true});
+        expect_right(sized(41, 75, depth, types, {.a = Order::columns, .result = order, .accumulate = true}));
+        expect_right(sized(9, 100, depth, types, {.b = Order::columns, .result = order, .accumulate = true}));
       }
     }
   }
 }
 
 TEST(Matmul, Batches) {
-  for (const auto [dtype, result] : kTypes) {
+  for (const Types& types : kTypes) {
     for (const std::int64_t batch : {2, 3, 20, 33}) {
       for (const Order order : {Order::rows, Order::columns, Order::padded_rows}) {
         for (const int repeats : {0, 1, 2, 3}) {
-          Case c = {.rows = 13, .columns = 21, .depth = 11, .batch = batch, .dtype = dtype, .result_dtype = result};
+          Case c = sized(13, 21, 11, types, {.batch = batch});
           c.a = c.b = order;
           c.repeats_a = repeats % 2 == 1;
           c.repeats_b = repeats / 2 == 1;
@@ -182,38 +151,19 @@ TEST(Matmul, Batches) {
         }
       }
     }
-    expect_right({.rows = 70,
-                  .columns = 90,
-                  .depth = 64,
-                  .batch = 3,
-                  .dtype = dtype,
-                  .result_dtype = result,
-                  .b = Order::columns,
-                  .bias = true,
-                  .activation = Activation::silu});
+    expect_right(
+        sized(70, 90, 64, types, {.batch = 3, .b = Order::columns, .bias = true, .activation = Activation::silu}));
   }
 }
 
 TEST(Matmul, Empty) {
-  for (const auto [dtype, result] : kTypes) {
+  for (const Types& types : kTypes) {
     for (const Activation activation : {Activation::none, Activation::sigmoid}) {
-      expect_right({.rows = 9,
-                    .columns = 40,
-                    .depth = 0,
-                    .dtype = dtype,
-                    .result_dtype = result,
-                    .bias = true,
-                    .activation = activation});
-      expect_right({.rows = 40,
-                    .columns = 9,
-                    .depth = 0,
-                    .dtype = dtype,
-                    .result_dtype = result,
-                    .b = Order::columns,
-                    .activation = activation});
-      expect_right({.rows = 0, .columns = 9, .depth = 3, .dtype = dtype, .result_dtype = result});
-      expect_right({.rows = 9, .columns = 0, .depth = 3, .dtype = dtype, .result_dtype = result});
-      expect_right({.rows = 9, .columns = 3, .depth = 3, .batch = 0, .dtype = dtype, .result_dtype = result});
+      expect_right(sized(9, 40, 0, types, {.bias = true, .activation = activation}));
+      expect_right(sized(40, 9, 0, types, {.b = Order::columns, .activation = activation}));
+      expect_right(sized(0, 9, 3, types));
+      expect_right(sized(9, 0, 3, types));
+      expect_right(sized(9, 3, 3, types, {.batch = 0}));
     }
   }
 }
@@ -230,30 +180,13 @@ std::vector<std::byte> bits_on(int threads, const Case& c) {
 
 TEST(Matmul, TheSameBitsOnAnyNumberOfThreads) {
   std::vector<Case> cases;
-  for (const auto [dtype, result] : kTypes) {
+  for (const Types& types : kTypes) {
     for (const Order a : {Order::rows, Order::columns}) {
       for (const Order b : {Order::rows, Order::columns}) {
-        cases.push_back(
-            {.rows = 300, .columns = 200, .depth = 130, .dtype = dtype, .result_dtype = result, .a = a, .b = b});
-        cases.push_back({.rows = 40,
-                         .columns = 600,
-                         .depth = 1100,
-                         .dtype = dtype,
-                         .result_dtype = result,
-                         .a = a,
-                         .b = b,
-                         .bias = true,
-                         .activation = Activation::gelu});
-        cases.push_back(
-            {.rows = 270, .columns = 530, .depth = 2200, .dtype = dtype, .result_dtype = result, .a = a, .b = b});
-        cases.push_back({.rows = 70,
-                         .columns = 64,
-                         .depth = 32,
-                         .batch = 21,
-                         .dtype = dtype,
-                         .result_dtype = result,
-                         .a = a,
-                         .b = b});
+        cases.push_back(sized(300, 200, 130, types, {.a = a, .b = b}));
+        cases.push_back(sized(40, 600, 1100, types, {.a = a, .b = b, .bias = true, .activation = Activation::gelu}));
+        cases.push_back(sized(270, 530, 2200, types, {.a = a, .b = b}));
+        cases.push_back(sized(70, 64, 32, types, {.batch = 21, .a = a, .b = b}));
       }
     }
   }
@@ -267,10 +200,10 @@ TEST(Matmul, TheSameBitsOnAnyNumberOfThreads) {
 TEST(Matmul, SpecialValuesPass) {
   const double infinity = std::numeric_limits<double>::infinity();
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  for (const auto [dtype, result] : kTypes) {
+  for (const Types& types : kTypes) {
     for (const Order b : {Order::rows, Order::columns}) {
       for (const std::int64_t rows : {6, 70}) {
-        const Case c = {.rows = rows, .columns = 37, .depth = 19, .dtype = dtype, .result_dtype = result, .b = b};
+        const Case c = sized(rows, 37, 19, types, {.b = b});
         Tensors t(c);
         t.a.for_each([&](std::int64_t n, std::int64_t i, std::int64_t k) { t.a.set(n, i, k, i == 2 ? 0 : 1); });
         t.b.for_each([&](std::int64_t n, std::int64_t k, std::int64_t j) { t.b.set(n, k, j, 1); });
