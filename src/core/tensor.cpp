@@ -135,7 +135,7 @@ Tensor Tensor::copied(const void* values, std::size_t given, const Shape& shape,
         shape, ", which has ", count);
   check(values != nullptr || count == 0, "from: values is null, expected ", count, " elements of ", dtype);
   Tensor tensor = empty(shape, dtype);
-  if (count > 0) std::memcpy(tensor.raw_data(), values, byte_count(shape, dtype));
+  if (count > 0) std::memcpy(tensor.raw_data(), values, static_cast<std::size_t>(count) * item_size(dtype));
   return tensor;
 }
 

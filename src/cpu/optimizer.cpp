@@ -43,7 +43,7 @@ std::vector<Chunk> cut(std::span<const ParameterSpan> parameters) {
 
 // Runs body(chunk, its number) for all chunks of all parameters.
 template <typename Body>
-void for_chunks(const std::vector<Chunk>& chunks, const Body& body) {
+void for_each_chunk(const std::vector<Chunk>& chunks, const Body& body) {
   parallel_for(static_cast<std::int64_t>(chunks.size()), [&](std::int64_t t, int) {
     const auto number = static_cast<std::size_t>(t);
     body(chunks[number], number);
@@ -53,7 +53,7 @@ void for_chunks(const std::vector<Chunk>& chunks, const Body& body) {
 }  // namespace
 
 void sgd(std::span<const ParameterSpan> parameters, const SgdStep& options) {
-  for_chunks(cut(parameters), [&](const Chunk& chunk, std::size_t) {
+  for_each_chunk(cut(parameters), [&](const Chunk& chunk, std::size_t) {
     const ParameterSpan& parameter = *chunk.parameter;
     SgdTask task;
     task.dtype = parameter.dtype;
@@ -74,7 +74,7 @@ void sgd(std::span<const ParameterSpan> parameters, const SgdStep& options) {
 }
 
 void adam(std::span<const ParameterSpan> parameters, const AdamStep& options) {
-  for_chunks(cut(parameters), [&](const Chunk& chunk, std::size_t) {
+  for_each_chunk(cut(parameters), [&](const Chunk& chunk, std::size_t) {
     const ParameterSpan& parameter = *chunk.parameter;
     const auto step = static_cast<double>(parameter.step);
     AdamTask task;
@@ -104,7 +104,7 @@ void adam(std::span<const ParameterSpan> parameters, const AdamStep& options) {
 std::vector<double> sum_of_squares(std::span<const ParameterSpan> parameters) {
   const std::vector<Chunk> chunks = cut(parameters);
   std::vector<double> parts(chunks.size());
-  for_chunks(chunks, [&](const Chunk& chunk, std::size_t number) {
+  for_each_chunk(chunks, [&](const Chunk& chunk, std::size_t number) {
     const ParameterSpan& parameter = *chunk.parameter;
     parts[number] =
         optimizer_kernels().sum_of_squares({parameter.dtype, chunk.count, chunk.value_at(parameter.gradient)});

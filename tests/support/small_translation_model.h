@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "headway/tokenizer.h"
 #include "headway/translation_model.h"
 
 namespace headway_test {
@@ -23,15 +22,6 @@ inline headway::TranslationModelOptions small_options() {
           .eos_token_id = 0,
           .pad_token_id = 19,
           .decoder_start_token_id = 19};
-}
-
-// The options with the vocabulary and the special ids of a tokenizer.
-inline headway::TranslationModelOptions options_for(const headway::TranslationTokenizer& tokenizer,
-                                                    headway::TranslationModelOptions options) {
-  options.vocab_size = tokenizer.size();
-  options.eos_token_id = tokenizer.eos_id();
-  options.pad_token_id = options.decoder_start_token_id = tokenizer.pad_id();
-  return options;
 }
 
 // Rows of one length as int64 [rows, length].
