@@ -127,7 +127,8 @@ TEST(Decoding, CrossAttentionOfAnySize) {
               .output.transpose(1, 2)
               .reshape({rows, features});
       SCOPED_TRACE(std::to_string(static_cast<int>(dtype)) + ", " + std::to_string(head_dim));
-      expect_near(found, expected, dtype == DType::bfloat16 ? 2e-2 : dtype == DType::float16 ? 2e-3 : 1e-5);
+      const double exact = dtype == DType::float64 ? 1e-12 : 1e-5;
+      expect_near(found, expected, dtype == DType::bfloat16 ? 2e-2 : dtype == DType::float16 ? 2e-3 : exact);
     }
   }
 }

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "headway/ops.h"
+#include "ops/elementwise.h"
 
 namespace headway_test {
 namespace {
@@ -18,6 +19,9 @@ using headway::Tensor;
 using headway::internal::cross_attention_step;
 using headway::internal::embed_step;
 using headway::internal::gather_rows;
+using headway::internal::lerp_into;
+using headway::internal::linear_step;
+using headway::internal::pack_weight;
 using headway::internal::self_attention_step;
 using headway::internal::take_best;
 using headway::internal::top_tokens;
@@ -50,6 +54,26 @@ TEST(CudaDecoding, EmbedsTokens) {
       const Device gpu = Device::cuda();
       expect_near(embed_step(weight.to(gpu), tokens.to(gpu), positions.to(gpu), position.to(gpu), 1.5),
                   embed_step(weight, tokens, positions, position, 1.5), tolerance(dtype), "embed_step");
+    }
+  }
+}
+
+TEST(CudaDecoding, ProductsAndMeans) {
+  const Device gpu = Device::cuda();
+  for (const DType dtype : kDTypes) {
+    for (const std::int64_t rows : {1, 5, 130}) {
+      const Tensor x = Tensor::randn({rows, 64}, 1, dtype), added = Tensor::randn({rows, 96}, 4, dtype);
+      const Tensor weight = Tensor::randn({96, 64}, 2, dtype), bias = Tensor::randn({96}, 3, dtype);
+      const auto here = pack_weight(weight, bias), there = pack_weight(weight.to(gpu), bias.to(gpu));
+      expect_near(linear_step(x.to(gpu), there, headway::Activation::relu),
+                  linear_step(x, here, headway::Activation::relu), 2 * tolerance(dtype), "with an activation");
+      expect_near(linear_step(x.to(gpu), there, headway::Activation::none, added.to(gpu)),
+                  linear_step(x, here, headway::Activation::none, added), 2 * tolerance(dtype), "added");
+      const Tensor mean = added.clone(), mean_there = added.to(gpu);
+      const Tensor now = Tensor::randn(added.shape(), 5, dtype);
+      lerp_into(mean, now, 0.2);
+      lerp_into(mean_there, now.to(gpu), 0.2);
+      expect_near(mean_there, mean, tolerance(dtype), "lerp_into");
     }
   }
 }
