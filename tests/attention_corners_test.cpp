@@ -120,7 +120,7 @@ TEST(Corners, TransposedBias) {
   for (DType dtype : test_dtypes()) {
     for (int64_t queries : {3, 60}) {
       AttentionBackward view = problem(dtype, queries, 90);
-      view.options.bias = Tensor::randn({2, 90, queries}, 6, dtype).transpose(1, 2);
+      view.options.bias = Tensor::randn({1, 2, 90, queries}, 6, dtype).transpose(2, 3);
       AttentionBackward copy = view;
       copy.options.bias = view.options.bias.clone();
       ASSERT_NE(view.options.bias.stride(-1), copy.options.bias.stride(-1));
