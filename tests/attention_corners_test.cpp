@@ -98,7 +98,8 @@ TEST(Corners, BiasFromMinus1e30DownMasks) {
 TEST(Corners, BiasOfAnotherDtype) {
   for (DType dtype : test_dtypes()) {
     AttentionBackward p = problem(dtype, 20, 50);
-    const Tensor values = Tensor::uniform({1, 2, 20, 50}, -2, 2, 4, DType::float64).to(DType::bfloat16).to(DType::float16);
+    const Tensor values =
+        Tensor::uniform({1, 2, 20, 50}, -2, 2, 4, DType::float64).to(DType::bfloat16).to(DType::float16);
     const AttentionBackward same = [&] {
       AttentionBackward q = p;
       q.options.bias = values.to(DType::bfloat16);
