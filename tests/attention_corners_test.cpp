@@ -80,7 +80,8 @@ TEST(Corners, BiasFromMinus1e30DownMasks) {
 TEST(Corners, BiasOfAnotherDtype) {
   for (DType dtype : test_dtypes()) {
     AttentionBackward p = problem(dtype, 20, 50);
-    const Tensor values = Tensor::uniform({2, 20, 50}, -2, 2, 4, DType::float64).to(DType::bfloat16).to(DType::float16);
+    const Tensor values =
+        Tensor::uniform({1, 2, 20, 50}, -2, 2, 4, DType::float64).to(DType::bfloat16).to(DType::float16);
     const AttentionBackward same = [&] {
       AttentionBackward q = p;
       q.options.bias = values.to(DType::bfloat16);
@@ -102,7 +103,7 @@ TEST(Corners, TransposedBias) {
   for (DType dtype : test_dtypes()) {
     for (int64_t queries : {3, 60}) {
       AttentionBackward view = problem(dtype, queries, 90);
-      view.options.bias = Tensor::randn({2, 90, queries}, 6, dtype).transpose(1, 2);
+      view.options.bias = Tensor::randn({1, 2, 90, queries}, 6, dtype).transpose(2, 3);
       AttentionBackward copy = view;
       copy.options.bias = view.options.bias.clone();
       ASSERT_NE(view.options.bias.stride(-1), copy.options.bias.stride(-1));

@@ -238,7 +238,7 @@ TEST(Equivalence, AlibiIsABias) {
         for (int j = 0; j < 80; ++j) added.push_back(-slope * std::abs(i + 7 - j));
       }
     }
-    bias.options.bias = Tensor::from(added, {2, 70, 80}).to(dtype);
+    bias.options.bias = Tensor::from(added, {1, 2, 70, 80}).to(dtype);
     expect_equivalent(alibi, bias);
   }
 }

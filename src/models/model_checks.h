@@ -10,7 +10,7 @@ namespace headway::inline v0::internal {
 
 // Throws where the options cannot be a model's; `where` begins the message, the field's name follows.
 inline void check_model_options(std::string_view where, const TranslationModelOptions& options) {
-  // More than any model has; beyond it, sizes of tensors could overflow before anything else tells.
+  // More than any model has; beyond it, sizes of tensors could overflow before any other check fails.
   constexpr std::int64_t kMost = std::int64_t{1} << 24;
   const auto in_range = [&](const char* name, std::int64_t value, std::int64_t least, std::int64_t most) {
     check(value >= least && value <= most, where, ": ", name, " is ", value, ", expected ", least, " to ", most);

@@ -54,6 +54,8 @@ def mask_options(mask, key_length):
     if missing > 0:
         fill = numpy.full(mask.shape[:-1] + (missing,), False if mask.dtype == numpy.bool_ else -numpy.inf, mask.dtype)
         mask = numpy.concatenate([mask, fill], axis=-1)
+    if mask.ndim == 3:  # [heads, query_length, key_length]
+        mask = mask[None]
     return {"keep_mask": mask} if mask.dtype == numpy.bool_ else {"bias": mask}
 
 

@@ -180,7 +180,7 @@ TEST(CudaCorners, LikeTheCpu) {
     for (std::size_t e = 0; e < bias.size(); ++e) bias[e] = e / 70 == 4 || e % 3 == 0 ? -1.1e30 : 0.5;
     low.options.bias = Tensor::from(bias, {30, 70}).to(DType::float32);
     low.options.weights = Weights::per_head;
-    add("transposed bias", 60, 90).options.bias = Tensor::randn({2, 90, 60}, 6, dtype).transpose(1, 2);
+    add("transposed bias", 60, 90).options.bias = Tensor::randn({1, 2, 90, 60}, 6, dtype).transpose(2, 3);
     add("bias of float64", 60, 90).options.bias = Tensor::randn({60, 90}, 6, DType::float64);
     add("expanded bias", 60, 90).options.bias = Tensor::randn({1, 2, 1, 90}, 6, dtype).expand({2, 2, 60, 90});
     add("expanded d_output", 60, 90).d_output = Tensor::full({1}, 0.5, dtype).expand({2, 2, 60, 64});
