@@ -147,6 +147,7 @@ int UseTokenizer::encode() {
   for_each_text([&](const std::string& text) {
     const std::vector<std::int64_t> encoded = target ? loaded.encode_target(text) : loaded.encode_source(text, to);
     std::vector<std::string> tokens;
+    tokens.reserve(encoded.size());
     for (const std::int64_t id : encoded) tokens.push_back(ids ? std::to_string(id) : loaded.token(id));
     print(tokens);
   });

@@ -10,8 +10,10 @@
 #include "base/check.h"
 #include "core/convert.h"
 #include "core/dispatch.h"
+#include "headway/device.h"
 #include "headway/dtype.h"
 #include "headway/error.h"
+#include "headway/tensor.h"
 
 namespace headway {
 namespace {

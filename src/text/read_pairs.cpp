@@ -29,8 +29,8 @@ void for_each_pair(const std::filesystem::path& file, const std::function<void(T
 void for_each_pair(const std::filesystem::path& sources, const std::filesystem::path& targets,
                    const std::function<void(TextPair&&)>& body) {
   internal::LineReader source_reader(sources), target_reader(targets);
-  TextPair pair;
   while (true) {
+    TextPair pair;
     const bool has_source = source_reader.next(pair.source), has_target = target_reader.next(pair.target);
     if (has_source != has_target) {
       const internal::LineReader& shorter = has_source ? target_reader : source_reader;

@@ -100,7 +100,7 @@ TranslationTokenizer::TranslationTokenizer(const SentencePieces& joint,
     check_language_code(code);
     tokens.push_back(std::string(kOpening) + code + std::string(kClosing));
   }
-  tokens.push_back("<pad>");
+  tokens.emplace_back("<pad>");
   vocabulary->index("TranslationTokenizer", "</s>", "<unk>", "<pad>");
   vocabulary_ = std::move(vocabulary);
 }

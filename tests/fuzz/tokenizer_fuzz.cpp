@@ -18,7 +18,7 @@ const InputDirectory& directory_with_pieces() {
     std::vector<std::string> sentences;
     for (int n = 0; n < 60; ++n) sentences.push_back("a few words of text " + std::to_string(n) + " and more");
     for (const char* name : {"source.spm", "target.spm"}) {
-      headway::SentencePieces::train(sentences, directory.path() / name, {.vocab_size = 40, .byte_fallback = false});
+      headway::SentencePieces::train(sentences, directory.path() / name, {.vocab_size = 30, .byte_fallback = false});
     }
     return true;
   }();
