@@ -39,7 +39,8 @@ Tensor with_heads(const Tensor& mask, std::int64_t heads) {
 
 TorchCase make_attention_case(const FixtureOptions& options) {
   return {{}, [options](const TensorMap& in) {
-            const Tensor mask = find(in, "mask");
+            Tensor mask = find(in, "mask");  // torch's has no batch where it has three dimensions
+            if (mask.defined() && mask.rank() == 3) mask = mask.unsqueeze(0);
             const bool boolean = mask.defined() && mask.dtype() == DType::boolean;
             const auto result = headway::attention(in.at("query"), in.at("key"), in.at("value"),
                                                    {.causal = causal(options, "causal"),
