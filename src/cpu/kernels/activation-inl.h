@@ -8,7 +8,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace headway::inline v0::internal::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 // A polynomial by Horner's rule, the highest power's coefficient first.
 template <class D, class V = hn::Vec<D>, typename Real, int kCount>

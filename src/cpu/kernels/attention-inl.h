@@ -21,7 +21,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace headway::inline v0::internal::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 // Keys per visit of a row block: their K and V fill at most half of a 1 MB L2 cache.
 HWY_INLINE std::int64_t key_block_size(std::int64_t head_dim, std::int64_t value_dim) {

@@ -23,7 +23,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace headway::inline v0::internal::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 template <typename E>
 class Backward {

@@ -10,7 +10,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace headway::inline v0::internal::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 inline constexpr int kBackwardQueries = 16 * kTileRows;  // of a tile
 inline constexpr int kBackwardKeys = 16 * kTileRows;     // of a block

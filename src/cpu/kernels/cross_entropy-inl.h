@@ -10,7 +10,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace headway::inline v0::internal::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 // What the forward pass sums over a row, with `largest` taken off every logit.
 template <class V>

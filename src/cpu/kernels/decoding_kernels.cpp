@@ -20,10 +20,7 @@ void logit_row(const LogitRowTask& task) noexcept {
 
 }  // namespace
 
-void add_decoding(KernelSet& set) {
-  set.decoding.token_attention = token_attention;
-  set.decoding.logit_row = logit_row;
-}
+void add_decoding(KernelSet& set) { set.decoding = {token_attention, logit_row}; }
 #endif
 
 }  // namespace headway::inline v0::internal::HWY_NAMESPACE

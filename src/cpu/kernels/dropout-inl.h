@@ -6,7 +6,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace headway::inline v0::internal::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 // One round of Philox4x32 on vectors of counters.
 template <class D, class V = hn::Vec<D>>

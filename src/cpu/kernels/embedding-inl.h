@@ -9,7 +9,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace headway::inline v0::internal::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 template <typename T>
 void embedding_backward_rows(const EmbeddingBackwardTask& task) {

@@ -6,7 +6,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace headway::inline v0::internal::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 // Depth is cut into blocks of at most this many elements, so that a few panels of B stay in the second-level cache.
 template <typename E>

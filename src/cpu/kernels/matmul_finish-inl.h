@@ -6,7 +6,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace headway::inline v0::internal::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 // Rows that are finished together: whole tiles.
 template <typename E>

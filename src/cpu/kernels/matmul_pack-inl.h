@@ -6,7 +6,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace headway::inline v0::internal::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 // Calls visit(pointer in the matrix's own dtype) for the dtypes that go with E.
 template <typename E, typename Visit>

@@ -10,7 +10,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace headway::inline v0::internal::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 // kCentered: layer norm; otherwise RMS norm, whose mean counts as zero.
 template <typename T, bool kCentered>

@@ -7,7 +7,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace headway::inline v0::internal::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 // The weights that a step changes: values of type T, and the master that 16-bit ones may have.
 template <typename T>

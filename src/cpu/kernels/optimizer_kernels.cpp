@@ -28,11 +28,7 @@ double sum_of_squares(const SumOfSquaresTask& task) noexcept {
 
 }  // namespace
 
-void add_optimizer(KernelSet& set) {
-  set.optimizer.sgd = sgd;
-  set.optimizer.adam = adam;
-  set.optimizer.sum_of_squares = sum_of_squares;
-}
+void add_optimizer(KernelSet& set) { set.optimizer = {sgd, adam, sum_of_squares}; }
 #endif
 
 }  // namespace headway::inline v0::internal::HWY_NAMESPACE

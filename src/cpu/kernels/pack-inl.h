@@ -12,7 +12,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace headway::inline v0::internal::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 template <typename E>
 HWY_INLINE std::int64_t element_count(std::int64_t values) {

@@ -159,14 +159,7 @@ void rotary(const RotaryTask& task) noexcept {
 }  // namespace
 
 void add_pointwise(KernelSet& set) {
-  set.pointwise.binary = binary;
-  set.pointwise.unary = unary;
-  set.pointwise.scale = scale;
-  set.pointwise.activate = activate;
-  set.pointwise.activation_backward = activation_backward;
-  set.pointwise.column_sums = column_sums;
-  set.pointwise.dropout = dropout;
-  set.pointwise.rotary = rotary;
+  set.pointwise = {binary, unary, scale, activate, activation_backward, column_sums, dropout, rotary};
 }
 
 }  // namespace headway::inline v0::internal::HWY_NAMESPACE

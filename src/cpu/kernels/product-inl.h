@@ -8,7 +8,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace headway::inline v0::internal::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 // Two bf16 numbers that are multiplied with two others and added to one float.
 struct Bf16Pair {

@@ -54,14 +54,8 @@ void embedding_backward(const EmbeddingBackwardTask& task) noexcept {
 }  // namespace
 
 void add_rowwise(KernelSet& set) {
-  set.rowwise.norm = norm;
-  set.rowwise.norm_backward = norm_backward;
-  set.rowwise.join = join;
-  set.rowwise.softmax = softmax;
-  set.rowwise.softmax_backward = softmax_backward;
-  set.rowwise.cross_entropy = cross_entropy;
-  set.rowwise.cross_entropy_backward = cross_entropy_backward;
-  set.rowwise.embedding_backward = embedding_backward;
+  set.rowwise = {
+      norm, norm_backward, join, softmax, softmax_backward, cross_entropy, cross_entropy_backward, embedding_backward};
 }
 #endif
 

@@ -12,7 +12,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace headway::inline v0::internal::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 // The visible keys of a block of kTileRows queries; rows past the last query repeat its limits.
 struct RowLimits {

@@ -9,7 +9,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace headway::inline v0::internal::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 template <typename T>
 void softmax_rows(const SoftmaxTask& task) {

@@ -31,3 +31,9 @@
   ",vpclmulqdq,avx512vbmi,avx512vbmi2,vaes,avxvnni,avx512bitalg,avx512vpopcntdq" \
   ",avx512bf16"
 #endif
+
+HWY_BEFORE_NAMESPACE();
+namespace headway::inline v0::internal::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;  // Highway's own functions, in every kernel
+}  // namespace headway::inline v0::internal::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
