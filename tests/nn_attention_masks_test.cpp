@@ -238,6 +238,18 @@ TEST_F(Masks, NaNInPaddedKeysReachesNothing) {
   }
 }
 
+// A bias may hold anything where its key is padding.
+TEST_F(Masks, NaNInThePaddedColumnsOfABiasReachesNothing) {
+  const Mask padding = Mask::keep(booleans({true, false, true, true, false, true}, {2, 3}));
+  const Mask mask = Mask::drop(booleans({false, false, true, false, false, false, false, false, false}, {3, 3}));
+  const Tensor clean = random({3, 3}, 5), dirty = clean.clone();
+  dirty.select(1, 1).fill(std::nan(""));
+  for (const Mask& other : {Mask(), mask}) {
+    expect_near(weights({.key_padding_mask = padding, .mask = other, .bias = dirty}),
+                weights({.key_padding_mask = padding, .mask = other, .bias = clean}), 0);
+  }
+}
+
 // The gradient of a bias that padding joined: as where one mask says both.
 TEST_F(Masks, PaddingLeavesABiasItsGradient) {
   const Mask padding = Mask::keep(booleans({true, false, true, false, true, true}, {2, 3}));

@@ -73,29 +73,19 @@ Mask with_extra_keys(const Mask& mask, const MaskShape& shape) {
   return with_tensor(mask, with_extra_keys(mask.tensor(), shape, mask.true_keeps() ? 1.0 : 0.0));
 }
 
-// 0 where the mask keeps and -infinity where it does not, which attention() takes for masked.
-Tensor as_bias(const Mask& mask, DType dtype, Device device) {
-  const Tensor dense = mask.tensor().to(Device::cpu()).contiguous();
-  const Tensor bias = Tensor::empty(dense.shape(), DType::float32);
-  const bool* value = dense.data<bool>();
-  float* added = bias.data<float>();
-  for (std::int64_t i = 0; i < dense.element_count(); ++i) {
-    added[i] = value[i] == mask.true_keeps() ? 0.0F : -std::numeric_limits<float>::infinity();
-  }
-  return bias.to(dtype).to(device);
-}
-
 // Padding that is not all at the end. It has the place of the mask; where that is taken, the small tensor joins the
 // bias, so that nothing of the size of all scores is made on the host.
 void set_padding(const Mask& padding, const MaskShape& shape, AttentionOptions& options) {
   const Mask keys = with_extra_keys(with_tensor(padding, padding.tensor().unsqueeze(1).unsqueeze(1)), shape);
   if (!options.mask.defined()) {
     options.mask = keys;
-  } else if (!options.bias.defined()) {
-    options.bias = as_bias(keys, shape.dtype, shape.device);
-  } else {
-    options.bias = add(options.bias, as_bias(keys, options.bias.dtype(), options.bias.device()));
+    return;
   }
+  constexpr double kMasked = -std::numeric_limits<double>::infinity();
+  const Tensor bias = options.bias.defined() ? options.bias : Tensor::zeros({1, 1, 1, 1}, shape.dtype, shape.device);
+  const Tensor padded = keys.tensor().to(bias.device());
+  // Not a sum: NaN in a padded column of the bias is hidden too.
+  options.bias = keys.true_keeps() ? where(padded, bias, kMasked) : where(padded, kMasked, bias);
 }
 
 // Lengths that count the extra keys too.
