@@ -10,8 +10,9 @@
 
 namespace headway::inline v0::internal::cpu {
 
-inline constexpr std::int64_t kElementChunk = 1 << 14;       // elements of a task
-inline constexpr std::int64_t kOneTask = 2 * kElementChunk;  // up to here waking another thread costs more than it brings
+inline constexpr std::int64_t kElementChunk = 1 << 14;  // elements of a task
+inline constexpr std::int64_t kOneTask =
+    2 * kElementChunk;  // up to here waking another thread costs more than it brings
 
 // Calls body(begin, count) for all chunks of `total` items of `weight` elements each.
 template <typename Body>
