@@ -35,7 +35,7 @@ OPERATOR_OPTIONS = [
 def operator_case(options, dtype=torch.float64):
     q, k, v = (randn(2, 4, n, 8, dtype=dtype, grad=True) for n in (3, 5, 5))
     made = dict(
-        bias=lambda: randn(4, 1, 5, dtype=dtype, grad=True), sinks=lambda: randn(4, dtype=dtype, grad=True),
+        bias=lambda: randn(1, 4, 1, 5, dtype=dtype, grad=True), sinks=lambda: randn(4, dtype=dtype, grad=True),
         keep_mask=lambda: torch.rand(2, 1, 3, 5) < 0.8, alibi_slopes=lambda: torch.rand(4),
     )
     return (q, k, v), {name: made[name]() if name in made else option for name, option in options.items()}
