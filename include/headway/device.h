@@ -62,7 +62,7 @@ class HEADWAY_API DeviceGraph {
   // tensors that were there before, and are read by whoever calls replay(): no tensor made by work() may outlive it,
   // and it may neither copy from or to the CPU nor wait. What it does once, as choosing a kernel, is best done before
   // by a call of work() itself. On the CPU, replay() calls work() again.
-  DeviceGraph(Device device, std::function<void()> work);
+  DeviceGraph(Device device, const std::function<void()>& work);
 
   bool defined() const { return work_ != nullptr; }
   // Gives the work to the device once more, after all that this thread gave to it before.

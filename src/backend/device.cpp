@@ -63,7 +63,7 @@ CudaStreamGuard::CudaStreamGuard(Device device, void* stream) : device_(device) 
 
 CudaStreamGuard::~CudaStreamGuard() { internal::backend_of(device_).set_stream(previous_); }
 
-DeviceGraph::DeviceGraph(Device device, std::function<void()> work) {
+DeviceGraph::DeviceGraph(Device device, const std::function<void()>& work) {
   internal::check(work != nullptr, "DeviceGraph: work is not given, expected a function");
   work_ = internal::backend_of(device).record(work);
 }

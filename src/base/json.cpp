@@ -32,7 +32,7 @@ class Forwarding : public nlohmann::json_sax<nlohmann::json> {
   bool end_array() override { return events_.end_array(), true; }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& error) override {
     std::string_view reason = error.what();
-    if (const std::size_t tag = reason.find("] "); reason.starts_with('[') && tag != reason.npos) {
+    if (const std::size_t tag = reason.find("] "); reason.starts_with('[') && tag != std::string_view::npos) {
       reason.remove_prefix(tag + 2);  // the exception's number
     }
     events_.invalid(position, reason);
@@ -104,7 +104,7 @@ class TreeBuilder : public JsonEvents {
 void append_line(std::string& text, int indent, int depth) {
   if (indent < 0) return;
   text += '\n';
-  text.append(static_cast<std::size_t>(indent * depth), ' ');
+  text.append(static_cast<std::size_t>(indent) * static_cast<std::size_t>(depth), ' ');
 }
 
 }  // namespace
@@ -246,7 +246,8 @@ void Json::append_text(std::string& text, int indent, int depth) const {
 
 void scan_json(std::string_view text, JsonEvents& events, bool comments) {
   // The parser takes a zero byte for the end and would not look at what follows.
-  if (const std::size_t zero = text.find('\0'); zero != text.npos) events.invalid(zero + 1, "there is a zero byte");
+  if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos)
+    events.invalid(zero + 1, "there is a zero byte");
   Forwarding forwarding(events);
   nlohmann::json::sax_parse(text.begin(), text.end(), &forwarding, nlohmann::json::input_format_t::json,
                             /*strict=*/true, comments);

@@ -187,7 +187,7 @@ std::string_view header_text(std::span<const std::byte> file, std::string_view p
         file.size() - kLengthBytes, " bytes follow; the file is truncated or of another format");
   const std::string_view text(reinterpret_cast<const char*>(file.data()) + kLengthBytes, length);
   check(text.starts_with('{'), "safetensors: ", path, ": the header does not start with {");
-  check(text.find('\0') == text.npos, "safetensors: ", path, ": the header has a zero byte");
+  check(text.find('\0') == std::string_view::npos, "safetensors: ", path, ": the header has a zero byte");
   return text;
 }
 

@@ -22,7 +22,7 @@ struct AddNormSaved {
   ElementDropout rule;
 
   // The gradients where only the sum was used: those of an addition.
-  Tensors of_sum(Tensor d_sum, const BackwardCall& call) const {
+  Tensors of_sum(const Tensor& d_sum, const BackwardCall& call) const {
     Tensors gradients(4);
     if (call.wants(0)) gradients[0] = d_sum;
     if (call.wants(1) && rule.threshold == 0) gradients[1] = d_sum;

@@ -15,6 +15,7 @@ Tensor stack(const std::vector<Tensor>& tensors, int dim) {
   }
   const int along = internal::checked_dim("stack", dim, tensors[0].rank() + 1);
   std::vector<Tensor> rows;
+  rows.reserve(tensors.size());
   for (const Tensor& tensor : tensors) rows.push_back(tensor.unsqueeze(along));
   return concat(rows, along);
 }

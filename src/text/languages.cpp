@@ -134,14 +134,14 @@ std::optional<std::string> find_language(std::string_view name, const std::vecto
 }
 
 std::string language_name(std::string_view code) {
-  const Language* language = code.find_first_of("_-") == code.npos ? language_of(code) : nullptr;
+  const Language* language = code.find_first_of("_-") == std::string_view::npos ? language_of(code) : nullptr;
   return std::string(language ? language->english : code);
 }
 
 CodedText split_language_code(std::string_view text, const std::vector<std::string>& codes) {
   constexpr std::string_view kOpening = ">>", kClosing = "<<";
-  const std::size_t end = text.starts_with(kOpening) ? text.find(kClosing) : text.npos;
-  if (end == text.npos) return {{}, text};
+  const std::size_t end = text.starts_with(kOpening) ? text.find(kClosing) : std::string_view::npos;
+  if (end == std::string_view::npos) return {{}, text};
   const std::string_view code = text.substr(kOpening.size(), end - kOpening.size());
   if (std::find(codes.begin(), codes.end(), code) == codes.end()) return {{}, text};
   return {code, text.substr(end + kClosing.size())};
