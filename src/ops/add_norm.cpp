@@ -36,7 +36,7 @@ struct AddNormSaved {
 
   Tensors operator()(BackwardCall& call) const {
     Tensor d_sum = std::exchange(call.d_outputs[1], Tensor());
-    if (!call.d_outputs[0].defined()) return of_sum(std::move(d_sum), call);
+    if (!call.d_outputs[0].defined()) return of_sum(d_sum, call);
     const Tensor d_y = take_dense(call.d_outputs[0]);
     const Tensor& x = sum.get();
     const bool drops = rule.threshold != 0;
