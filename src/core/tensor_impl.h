@@ -1,4 +1,4 @@
-// What a Tensor handle points to, and the internals' way in.
+// The object that a Tensor handle points to, and internal access to it.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class TensorImpl {
   static TensorImpl& of(const Tensor& tensor);
 
   // True when no other handle or view sees the tensor's memory.
-  static bool is_sole_owner(const Tensor& tensor) {
+  static bool is_uniquely_owned(const Tensor& tensor) {
     return tensor.impl_.use_count() == 1 && tensor.impl_->storage_.use_count() == 1;
   }
 
