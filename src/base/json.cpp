@@ -13,7 +13,7 @@
 namespace headway::inline v0::internal {
 namespace {
 
-// Hands the parser's events on.
+// Forwards the parser's events.
 class Forwarding : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit Forwarding(JsonEvents& events) : events_(events) {}

@@ -73,7 +73,7 @@ Mask with_extra_keys(const Mask& mask, const MaskShape& shape) {
   return with_tensor(mask, with_extra_keys(mask.tensor(), shape, mask.true_keeps() ? 1.0 : 0.0));
 }
 
-// 0 where the mask keeps and -infinity where it does not, which attention() takes for masked.
+// 0 where the mask keeps and -infinity elsewhere, which attention() treats as masked.
 Tensor as_bias(const Mask& mask, DType dtype, Device device) {
   const Tensor dense = mask.tensor().to(Device::cpu()).contiguous();
   const Tensor bias = Tensor::empty(dense.shape(), DType::float32);
@@ -85,8 +85,8 @@ Tensor as_bias(const Mask& mask, DType dtype, Device device) {
   return bias.to(dtype).to(device);
 }
 
-// Padding that is not all at the end. It has the place of the mask; where that is taken, the small tensor joins the
-// bias, so that nothing of the size of all scores is made on the host.
+// Padding that is not all at the end. It becomes the mask; where there is a mask already, the small tensor is added to
+// the bias, so that nothing of the size of all scores is built on the host.
 void set_padding(const Mask& padding, const MaskShape& shape, AttentionOptions& options) {
   const Mask keys = with_extra_keys(with_tensor(padding, padding.tensor().unsqueeze(1).unsqueeze(1)), shape);
   if (!options.mask.defined()) {
