@@ -38,7 +38,7 @@ struct ShortTiles {
   alignas(FloatBackwardHead) unsigned char head[sizeof(FloatBackwardHead)];
 };
 
-// sum + a * b, where a is not zero: a row without keys has an output of zero, and what comes back is not its concern.
+// sum + a * b, where a is not zero: a row without keys has a constant output of zero, so its gradient is ignored.
 __device__ __forceinline__ float add_product(float sum, float a, float b) { return a != 0.f ? fmaf(a, b, sum) : sum; }
 
 // Finds delta of kDepth queries from `query` on, eight threads to a row, and keeps a copy in global memory.

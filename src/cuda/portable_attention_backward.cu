@@ -121,7 +121,7 @@ struct BackwardHead {
         const A returned = d_returned(query + i, key + j);
         A d_weight = kept[j] ? d_scores[i][j] * keep_scale : A(0);
         if (a.weights_of == WeightsOf::softmax) d_weight += returned;
-        // Behind a mask dP may be NaN; a NaN that is visible must show.
+        // Under a mask dP may be NaN; a visible NaN must reach the result.
         A d_score = p > A(0) ? p * (d_weight - delta[i]) : p;
         if (a.weights_of == WeightsOf::masked && score != kMasked<A>) d_score += returned;
         take_bias(i, j, d_score);
