@@ -20,8 +20,8 @@ struct GradcheckOptions {
 // differences of sum(function(inputs) * d_output) show. Inputs of other dtypes are passed on as they are.
 //
 // The walk back is tried with every gradient that an operation may meet: one that the caller keeps (and which must not
-// change), one with odd strides, and one that nobody else sees; twice through one record; and for each input alone. The
-// inputs' strides are kept on the way forward, so views check what an operation does with them.
+// change), one with odd strides, and one that is uniquely owned; twice through one record; and for each input alone.
+// The inputs' strides are kept on the way forward, so views check what an operation does with them.
 void check_gradients(const std::function<headway::Tensor(const std::vector<headway::Tensor>&)>& function,
                      std::vector<headway::Tensor> inputs, GradcheckOptions options = {});
 
