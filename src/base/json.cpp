@@ -245,7 +245,7 @@ void Json::append_text(std::string& text, int indent, int depth) const {
 }
 
 void scan_json(std::string_view text, JsonEvents& events, bool comments) {
-  // The parser takes a zero byte for the end and would not look at what follows.
+  // The parser treats a zero byte as the end and would ignore what follows.
   if (const std::size_t zero = text.find('\0'); zero != text.npos) events.invalid(zero + 1, "there is a zero byte");
   Forwarding forwarding(events);
   nlohmann::json::sax_parse(text.begin(), text.end(), &forwarding, nlohmann::json::input_format_t::json,

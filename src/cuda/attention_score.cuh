@@ -191,7 +191,7 @@ struct alignas(16) Four {
   A at[4];
 };
 
-// The products of one block: what they read lies in shared memory, what they give in the threads' patches.
+// The products of one block: operands are in shared memory, results in the threads' patches.
 template <typename T>
 struct Tile {
   using A = Compute<T>;

@@ -111,7 +111,7 @@ __device__ __forceinline__ void write_d_query(const FloatBackwardHead& head, con
   Shape::repair_rows(not_finite, query + row, [&](int q) { repair_d_query(head, q); });
 }
 
-// Adds what one query head gives to dK and dV, and writes its dQ. The keys are under way to shared memory.
+// Adds one query head's share to dK and dV, and writes its dQ. The keys are being copied to shared memory.
 template <class Shape>
 __device__ __forceinline__ void add_head(const FloatBackwardHead& head, ShortTiles<Shape>& tiles,
                                          float (&d_key)[1][Shape::kColumnTiles][4],

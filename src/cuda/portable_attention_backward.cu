@@ -294,7 +294,7 @@ struct BiasSums {
   __host__ __device__ std::int64_t blocks() const { return batch * heads * query_tiles * key_tiles; }
 };
 
-// Adds what one head of one sequence gives to a tile of the bias. Tiles count rows of the tensors, a sequence its own.
+// Adds the share of one head of one sequence to a tile of the bias. Tiles count rows of tensors, a sequence its own.
 template <typename T, typename A = Compute<T>>
 __device__ void add_bias_tile(const BackwardHead<T>& head, const BiasSums& bias, const Tile<T>& tile,
                               std::int64_t query_tile, std::int64_t key_tile, Patch<A>& sums) {

@@ -196,7 +196,7 @@ class TranslationJob {
     }
   }
 
-  // Joins the translations of a text's segments: the n-th best of each give the n-th best of the text, whose score is
+  // Joins the translations of a text's segments: the n-th best of each form the n-th best of the text, whose score is
   // their mean.
   void join(std::size_t text) {
     Translation& result = results_[text];

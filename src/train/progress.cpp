@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kUsualWidth = 80;
 
-// printf into a string; the formats here give short results.
+// printf into a string; the formats here have short results.
 template <typename... Values>
 std::string format(const char* pattern, Values... values) {
   char text[160];

@@ -16,7 +16,7 @@ struct GradcheckOptions {
   std::uint64_t seed = 1;   // of d_output and of the elements drawn
 };
 
-// Fails the test where the gradients that backward() gives for the float64 inputs are not those that central
+// Fails the test where the gradients that backward() returns for the float64 inputs are not those that central
 // differences of sum(function(inputs) * d_output) show. Inputs of other dtypes are passed on as they are.
 //
 // The walk back is tried with every gradient that an operation may meet: one that the caller keeps (and which must not

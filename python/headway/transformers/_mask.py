@@ -58,7 +58,7 @@ def pattern_of(mask, batch, query_length, key_length):
 
 
 def _starts_at_zero(q_offset, kv_offset):
-    """Whether positions are indices. Static caches give the offset as a tensor, which is not looked into."""
+    """Whether positions are indices. Static caches have the offset as a tensor, whose value is not read."""
     return isinstance(q_offset, int) and q_offset == 0 and kv_offset == 0
 
 
