@@ -1,4 +1,4 @@
-# Headway's front door. Each command below does all that it needs first; `make help` lists them.
+# The commands of a checkout. Each one builds what it needs first; `make help` lists them.
 
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local

@@ -1,4 +1,4 @@
-// What is measured: one Case per row of the table.
+// The cases that are measured, one per row of the table.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 """Headway's attention on a GPU beside cuDNN's and FlashAttention-2's in PyTorch: the same memory, the same stream,
 calls that take turns. Results are compared before they are timed.
 
-Headway comes in through bench/cuda_attention_interface.cpp; `bench/run.sh cuda-attention` builds it and calls this."""
+Headway is called through bench/cuda_attention_interface.cpp; `bench/run.sh cuda-attention` builds it and calls this."""
 
 import argparse
 import dataclasses
@@ -119,7 +119,7 @@ def measure(sides, flags):
 
 @dataclasses.dataclass
 class Row:
-    """One line: measure(flags, machine) gives its fields."""
+    """One line: measure(flags, machine) returns its fields."""
 
     group: str
     name: str

@@ -1,5 +1,6 @@
 // Headway's attention on a GPU as a C interface, so that cuda_attention_bench.py can time it beside PyTorch's on the
-// same memory and the same stream. What fails gives null or a negative number, and cuda_attention_error() tells why.
+// same memory and the same stream. On failure, functions return null or a negative number; cuda_attention_error() has
+// the reason.
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -139,5 +140,5 @@ CUDA_ATTENTION_API void cuda_attention_destroy(CudaAttention* attention) {
   });
 }
 
-// What went wrong in the last call of this thread that failed.
+// The error of this thread's last failed call.
 CUDA_ATTENTION_API const char* cuda_attention_error() { return last_error.c_str(); }

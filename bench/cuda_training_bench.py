@@ -8,7 +8,7 @@ Neither side has float32 masters of the weights. AdamW's moments are bfloat16 in
 parameters' dtype, and float32 in Headway: Headway's optimizer moves 22 bytes for each value for which PyTorch's moves
 14, and its moments take twice the memory.
 
-Headway comes in through bench/cuda_training_interface.cpp; `bench/run.sh cuda-training` builds it and calls this."""
+Headway is called through bench/cuda_training_interface.cpp; `bench/run.sh cuda-training` builds it and calls this."""
 
 import argparse
 import copy
@@ -273,7 +273,7 @@ def compare(ours, theirs):
 
 
 def time_steps(step, count):
-    """Milliseconds of a step: on the GPU, by the wall clock, and until the host had given all work away."""
+    """Milliseconds of a step: on the GPU, by the wall clock, and until the host had enqueued all work."""
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     torch.cuda.synchronize()
     started = time.perf_counter()

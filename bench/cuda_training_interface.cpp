@@ -1,6 +1,6 @@
 // Training steps of Headway's modules on a GPU as a C interface, so that cuda_training_bench.py can time them beside
-// PyTorch's in one process, on one stream. What fails gives null or a negative number, and cuda_training_error() tells
-// why.
+// PyTorch's in one process, on one stream. On failure, functions return null or a negative number;
+// cuda_training_error() has the reason.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -35,7 +35,7 @@ struct CudaTrainingConfig {
   std::int64_t feed_forward;
   std::int64_t batch;
   std::int64_t length;
-  std::int64_t weights;  // 1: the attention layer gives its weights too, averaged over heads
+  std::int64_t weights;  // 1: the attention layer returns its weights too, averaged over heads
   double dropout;
   double learning_rate;
   void* stream;     // a cudaStream_t, not null
@@ -92,7 +92,7 @@ class CudaTraining {
     module().train();
   }
 
-  // Puts values of PyTorch's in a parameter's place.
+  // Replaces a parameter by PyTorch's values.
   void load(const std::string& name, void* values) const {
     Tensor parameter = module().state_dict().at(name);
     const headway::NoGradGuard no_gradients;
@@ -202,5 +202,5 @@ CUDA_TRAINING_API void cuda_training_destroy(CudaTraining* training) {
   on_stream(training, [&] { delete training; });
 }
 
-// What went wrong in the last call of this thread that failed.
+// The error of this thread's last failed call.
 CUDA_TRAINING_API const char* cuda_training_error() { return last_error.c_str(); }

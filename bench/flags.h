@@ -9,7 +9,7 @@
 
 namespace bench {
 
-// What one benchmark has of its own.
+// The settings of one benchmark.
 struct FlagDefaults {
   std::string program;
   std::string example;  // words that --filter may get
@@ -45,7 +45,7 @@ struct Flags {
   std::vector<int> thread_counts(int max_threads) const;
 };
 
-// Runs the body with what the command line says; prints what it throws, and gives the program's exit status.
+// Runs the body with the flags of the command line; prints an exception, and returns the program's exit status.
 int run_program(int argument_count, char** arguments, const FlagDefaults& defaults,
                 const std::function<int(const Flags&)>& body);
 

@@ -49,7 +49,7 @@ def quantile(values, share):
 
 
 def wait_until_quiet():
-    """OpenMP's workers spin for milliseconds after a parallel region, and would take a core from who comes next."""
+    """OpenMP's workers spin for milliseconds after a parallel region, and would take a core from the next side."""
     end = time.perf_counter() + 0.1
     while time.perf_counter() < end:
         before = time.process_time()

@@ -48,7 +48,7 @@ class Case:
         forward = linear + 4 * self.width * visible
         if not self.training:
             return forward
-        # Nobody asks for the gradient of the model's inputs.
+        # The gradient of the model's inputs is not computed.
         return forward + 2 * linear - unused + 10 * self.width * visible
 
 

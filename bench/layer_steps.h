@@ -1,5 +1,5 @@
 // Headway's layer and Transformer as a C interface, so that layer_bench.py can time their steps beside PyTorch's in one
-// process. What fails gives null or a negative number, and layer_steps_error() tells why.
+// process. On failure, functions return null or a negative number; layer_steps_error() has the reason.
 #pragma once
 
 #include <cstdint>
@@ -51,5 +51,5 @@ LAYER_STEPS_API int layer_steps_set_threads(int count);
 LAYER_STEPS_API double layer_steps_float32_peak(int threads);
 LAYER_STEPS_API const char* layer_steps_instruction_set();
 LAYER_STEPS_API const char* layer_steps_version();
-// What went wrong in the last call of this thread that failed.
+// The error of this thread's last failed call.
 LAYER_STEPS_API const char* layer_steps_error();

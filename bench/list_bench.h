@@ -5,7 +5,7 @@
 
 namespace bench {
 
-// Measures the cases that --filter leaves and prints their times; gives the program's exit status.
+// Measures the cases that --filter leaves and prints their times; returns the program's exit status.
 int measure_list(const Flags& flags);
 
 }  // namespace bench

@@ -39,7 +39,7 @@ double busy_seconds() {
 }
 
 // Waits until no thread of the process computes. OpenMP's workers spin for milliseconds after a parallel region, and
-// would take a core from whoever is measured next.
+// would take a core from the next contender.
 void wait_until_quiet() {
   const auto start = Clock::now();
   while (seconds_since(start) < kQuietSeconds) {

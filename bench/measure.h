@@ -36,7 +36,7 @@ std::vector<Timing> measure_interleaved(const std::vector<Contender>& contenders
 class OtherLoad {
  public:
   OtherLoad();
-  // Their share of all processors' time since the constructor; 0 where the system does not tell.
+  // Their share of all processors' time since the constructor; 0 where the system does not report it.
   double share() const;
 
  private:

@@ -12,7 +12,7 @@ import torch
 
 @dataclasses.dataclass
 class Side:
-    """Calling it computes; tensors() computes too, and gives the results in PyTorch's layout to compare."""
+    """Calling it computes; tensors() computes too, and returns the results in PyTorch's layout to compare."""
 
     run: Callable[[], Any]
     read: Callable[[Any], torch.Tensor]

@@ -22,7 +22,7 @@ struct Row {
   double weights_cost = 0;  // Headway's time with weights / without; 0 where none were asked for
   double error = 0;
   double tolerance = 0;
-  std::string failure = {};  // why there is no result; empty when all is well
+  std::string failure = {};  // why the result is missing; empty without a failure
 };
 
 struct Machine {

@@ -105,7 +105,7 @@ build_package() {
   export PYTHONPATH=$PWD/build/bench-python
 }
 
-# Libraries for a GPU beside those of `make cuda`; where there is no nvcc, what was built before is used.
+# Libraries for a GPU beside those of `make cuda`; without nvcc, what was built before is used.
 build_cuda() {
   if command -v nvcc > /dev/null; then
     configure --preset release -DHEADWAY_BUILD_CUDA=ON

@@ -32,7 +32,7 @@ BUNCH_SECONDS = 2e-3
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One row; make() gives its sides by name. A side returns tensors to compare, or is a peers.Side."""
+    """One row; make() returns its sides by name. A side returns tensors to compare, or is a peers.Side."""
 
     group: str
     name: str

@@ -1,5 +1,6 @@
 // Headway's translator as a C interface, so that translation_training_bench.py can time its training steps beside
-// PyTorch's in one process. What fails gives null or a negative number, and translation_steps_error() tells why.
+// PyTorch's in one process. On failure, functions return null or a negative number; translation_steps_error() has the
+// reason.
 #include <cstdint>
 #include <exception>
 #include <stdexcept>
@@ -36,7 +37,7 @@ struct TranslationStepsBatch {
   std::int64_t rows;
   std::int64_t source_length;
   std::int64_t target_length;
-  std::int64_t tokens;    // labels that are no padding
+  std::int64_t tokens;    // non-padding labels
   std::int64_t* source;   // [rows, source_length]
   std::int64_t* lengths;  // [rows]
   std::int64_t* target;   // [rows, target_length]
@@ -134,5 +135,5 @@ TRANSLATION_STEPS_API int translation_steps_set_threads(int count) {
   return guarded([&] { headway::set_num_threads(count); });
 }
 
-// What went wrong in the last call of this thread that failed.
+// The error of this thread's last failed call.
 TRANSLATION_STEPS_API const char* translation_steps_error() { return last_error.c_str(); }

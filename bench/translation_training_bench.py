@@ -86,7 +86,7 @@ def sinusoids(torch, length, width):
 
 
 def make_torch_model(torch, dropout):
-    """The model as a user of torch.nn writes it; dropout on embeddings and on what sublayers give, as Marian has it."""
+    """The model as a user of torch.nn writes it; dropout on embeddings and outputs of sublayers, as in Marian."""
     nn = torch.nn
 
     class Translator(nn.Module):
@@ -250,7 +250,7 @@ def make_sides(torch, headway, dropout):
 
 
 def check_losses(torch, headway, batch):
-    """Both sides learn one batch without dropout: their losses fall alike. Gives the difference."""
+    """Both sides learn one batch without dropout: their losses fall alike. Returns the difference."""
     headway_side, torch_side = make_sides(torch, headway, 0.0)
     losses = []
     for _ in range(CHECKED_STEPS):

@@ -12,11 +12,11 @@ struct OptionText {
   std::vector<std::string> names;    // "-h", "--help"; empty for what follows the options
   std::string positional;            // its name, as TEXT; empty for an option
   std::string value;                 // "N", "FILE", ...; empty for a flag
-  std::vector<std::string> choices;  // the values there are; empty: any
+  std::vector<std::string> choices;  // the allowed values; empty: any
   std::string usual;                 // the default value, where one is shown
   std::string description;
   bool required = false;
-  bool many = false;  // may come more than once
+  bool many = false;  // may be repeated
 };
 
 struct CommandDescription {

@@ -1,4 +1,4 @@
-// headway completion: what a shell needs to complete commands, options and their values.
+// headway completion: scripts with which a shell completes commands, options and their values.
 #include <iostream>
 #include <memory>
 #include <sstream>

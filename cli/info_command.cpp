@@ -73,7 +73,7 @@ int run(const ModelOptions& model, bool json) {
   use_threads(model.threads);
   std::string directory = model.model, why_none;
   if (directory.empty()) {
-    // Having no default model is reported and is no failure; a model that is named must be readable.
+    // A missing default model is reported and is not an error; a model that is named must be readable.
     try {
       directory = default_model().string();
     } catch (const headway::Error& error) {

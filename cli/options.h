@@ -1,4 +1,4 @@
-// Options that several commands have.
+// Options that several commands share.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace cli {
 
-// The model directory where the command line names none: the environment's HEADWAY_MODEL, else models/en-de near the
-// program or in the working directory. Throws an Error that lists these places where there is none.
+// The default model directory: the environment's HEADWAY_MODEL, else models/en-de near the
+// program or in the working directory. Throws an Error that lists these places where none exists.
 std::filesystem::path default_model();
 
 // --model, --threads, and for commands that compute with the model --device and --dtype.
@@ -38,7 +38,7 @@ struct TranslationOptions {
   std::int64_t max_length = 0;
 
   void add_to(CLI::App& command);
-  // What Translator::translate() takes.
+  // The options of Translator::translate().
   headway::TranslateOptions options() const;
 };
 

@@ -95,7 +95,7 @@ int Program::run(int argument_count, char** argument_list) {
     parse(arguments);
     return run_parsed();
   } catch (const CLI::ParseError& error) {
-    // Help and version are no errors.
+    // Help and version are not errors.
     if (error.get_exit_code() == 0) return app_.exit(error);
     const bool has_inner = innermost()->get_require_subcommand_min() > 0;
     return report(has_inner ? missing_command(arguments) : error.what(), kWrongUsage);

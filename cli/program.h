@@ -35,12 +35,12 @@ class Program {
   Program();
 
   CLI::App& app() { return app_; }
-  // Adds a command under the program or under another command; options are added to what comes back.
+  // Adds a command under the program or under another command; options are added to the returned app.
   CLI::App& add_command(const CommandText& text, CLI::App* parent = nullptr);
-  // What the command does once its arguments are read; gives the exit code.
+  // Sets the function that runs the command after its arguments are read; it returns the exit code.
   void on_run(CLI::App& command, std::function<int()> run);
 
-  // Reads the arguments, runs the command, reports what went wrong in one line.
+  // Reads the arguments, runs the command, and reports an error in one line.
   int run(int argument_count, char** arguments);
 
  private:
@@ -50,7 +50,7 @@ class Program {
   };
   void parse(const std::vector<std::string>& arguments);
   int run_parsed();
-  // Says which commands there are, where one was expected.
+  // A message that lists the commands where one was expected.
   std::string missing_command(const std::vector<std::string>& arguments);
   // "headway data split": the innermost command that the arguments named.
   CLI::App* innermost();

@@ -34,7 +34,7 @@ class InputTexts {
 // All lines of a file, or of standard input for "-".
 std::vector<std::string> read_lines(const std::string& file);
 
-// Puts the text in the file's place at once or, with an exception, not at all; "-" is standard output.
+// Writes the text to the file atomically, or throws and leaves the file unchanged; "-" is standard output.
 void write_file(const std::string& file, std::string_view text);
 
 using headway::internal::is_terminal;

@@ -30,7 +30,7 @@ struct TrainTokenizer {
   std::vector<std::string> sentences() const;
 };
 
-// A .tsv or .zip holds pairs, of which both sides count; another file a sentence a line.
+// A .tsv or .zip holds pairs, both sides of which are used; another file has one sentence per line.
 std::vector<std::string> TrainTokenizer::sentences() const {
   std::vector<std::string> all;
   for (const std::string& file : files) {
@@ -126,7 +126,7 @@ std::int64_t id_of(const std::string& word) {
   std::int64_t id = 0;
   const auto [stop, problem] = std::from_chars(word.data(), word.data() + word.size(), id);
   if (problem != std::errc() || stop != word.data() + word.size()) {
-    throw headway::Error("\"" + word + "\" is no id, expected a number");
+    throw headway::Error("\"" + word + "\" is not an id, expected a number");
   }
   return id;
 }

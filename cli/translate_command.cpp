@@ -24,7 +24,7 @@ struct Translate {
   bool json = false;
   std::vector<std::string> texts = {};
 
-  std::int64_t number = 0;  // of the text that came last
+  std::int64_t number = 0;  // of the last text
 
   int run();
   void translate(const headway::Translator& translator, const std::vector<std::string>& batch);
@@ -116,7 +116,7 @@ int Translate::run() {
     return kDone;
   }
   if (is_terminal(STDIN_FILENO)) std::cerr << "headway translate: a text a line, Ctrl-D ends" << std::endl;
-  // Several batches at a time, so that sentences of like length come together.
+  // Several batches at a time, so that sentences of similar length are translated together.
   const auto most = static_cast<std::size_t>(translation.options().search.batch_size * 16);
   InputTexts input;
   for (auto batch = input.next(most); !batch.empty(); batch = input.next(most)) answer(batch);

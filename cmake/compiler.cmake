@@ -6,7 +6,7 @@ endif()
 
 if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(HEADWAY_CCACHE ccache)
-  if(HEADWAY_CCACHE)  # which keeps nothing made with precompiled headers unless it is told
+  if(HEADWAY_CCACHE)  # needs this setting to cache what uses precompiled headers
     set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${HEADWAY_CCACHE})
   endif()
 endif()

@@ -1,4 +1,4 @@
-// A small language model over characters: it reads a verse over and over, and then goes on from its first words.
+// A small language model over characters: it is trained on a verse, and then continues its first words.
 #include <headway/headway.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ const std::string kText =
 constexpr std::int64_t kContext = 64;
 constexpr std::int64_t kWidth = 64;
 
-// A decoder alone: every character sees those before it.
+// A decoder without an encoder: every character sees those before it.
 class CharacterModel : public headway::Module {
  public:
   explicit CharacterModel(std::int64_t characters)
@@ -44,7 +44,7 @@ class CharacterModel : public headway::Module {
     add_module("output", output_);
   }
 
-  // Scores of the next character at every place: [batch, length, characters].
+  // Scores of the next character at every position: [batch, length, characters].
   Tensor forward(const Tensor& characters) const {
     const Tensor x = positions_.forward(embedding_.forward(characters));
     return output_.forward(layers_.forward({.source = x, .causal = headway::Causal::top_left}).output);

@@ -81,7 +81,7 @@ struct Word {
   const char* text;
   Features looks_for;  // becomes its query
   Features offers;     // becomes its key
-  Features tells;      // becomes its value
+  Features carries;    // becomes its value
 };
 
 // An 11-word sentence whose last word decides what "it" is.
@@ -130,7 +130,7 @@ headway::AttentionResult look_around(const std::vector<Word>& words) {
     write_position(i, 1.0f, key.data<float>() + i * kHeadDim);
     write_features(word.looks_for, 4.5f, query.data<float>() + (kWordCount + i) * kHeadDim);
     write_features(word.offers, 1.0f, key.data<float>() + (kWordCount + i) * kHeadDim);
-    write_features(word.tells, 1.0f, value.data<float>() + (kWordCount + i) * kHeadDim);
+    write_features(word.carries, 1.0f, value.data<float>() + (kWordCount + i) * kHeadDim);
   }
   return headway::attention(query, key, value,
                             {.scale = 1.0,
@@ -174,7 +174,7 @@ void draw_heat_maps(const std::vector<Word>& words, const Tensor& weights) {
   std::printf("\n");
 }
 
-// The second look: "it" now asks for what the first look told it, and finds out which noun it stands for.
+// The second layer: "it" now asks for the value that the first one returned, and finds the noun that it refers to.
 void show_second_look(const std::vector<Word>& words, const headway::AttentionResult& first) {
   const Tensor heard = first.output.select(1, 1).slice(1, kIt, kIt + 1).unsqueeze(1);  // [1, 1, 1, head_dim]
   Tensor key = Tensor::zeros({1, 1, kWordCount, kHeadDim});  // [batch, heads, key_length, head_dim]

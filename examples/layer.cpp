@@ -26,7 +26,7 @@ int main() {
     std::printf("\n");
   }
 
-  // The second sentence has four words, and its padding must not be looked at.
+  // The second sentence has four words, and its padding must not be attended to.
   layer.eval();
   const auto masked =
       layer.forward({.query = query, .key = memory, .key_lengths = {6, 4}, .weights = headway::Weights::mean});

@@ -1,4 +1,4 @@
-// A Transformer learns to write a sequence backwards, and then does so without a mistake.
+// A Transformer learns to reverse a sequence, and then does so without a mistake.
 #include <headway/headway.h>
 
 #include <cstdio>

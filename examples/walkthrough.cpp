@@ -9,7 +9,7 @@ namespace {
 using headway::DType;
 using headway::Tensor;
 
-// A matrix, one row per line; what is masked is shown as a dot.
+// A matrix, one row per line; masked values are shown as dots.
 void print(const char* title, const Tensor& matrix) {
   std::printf("%s\n", title);
   for (std::int64_t row = 0; row < matrix.size(0); ++row) {

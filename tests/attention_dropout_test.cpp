@@ -13,7 +13,7 @@ namespace {
 
 using headway::attention;
 using headway::AttentionOptions;
-using headway::internal::Dropout;
+using headway::internal::DropoutRule;
 using std::int64_t;
 
 // Values [batch, heads, keys, keys] with ones on the diagonal: the output is then the weights after dropout.
@@ -23,9 +23,9 @@ Tensor identity(int64_t batch, int64_t heads, int64_t keys, DType dtype) {
   return Tensor::from(values, {1, 1, keys, keys}).expand({batch, heads, keys, keys}).contiguous().to(dtype);
 }
 
-class DropoutRule : public testing::TestWithParam<DType> {};
+class AttentionDropout : public testing::TestWithParam<DType> {};
 
-TEST_P(DropoutRule, DropsWhatTheRuleSays) {
+TEST_P(AttentionDropout, DropsWhatTheRuleSays) {
   constexpr int64_t kBatch = 2, kHeads = 3, kQueries = 75, kKeys = 140;
   const Tensor query = Tensor::randn({kBatch, kHeads, kQueries, 16}, 1, GetParam());
   const Tensor key = Tensor::randn({kBatch, 1, kKeys, 16}, 2, GetParam());
@@ -33,7 +33,7 @@ TEST_P(DropoutRule, DropsWhatTheRuleSays) {
   for (double p : {0.1, 0.5, 0.9}) {
     const Tensor plain = attention(query, key, value, {}).output;
     const AttentionOptions options = {.dropout = p, .seed = 0x123456789ABCDEFu};
-    const Dropout rule = Dropout::make(p, options.seed);
+    const DropoutRule rule = DropoutRule::make(p, options.seed);
     const std::vector<double> dropped = attention(query, key, value, options).output.to_vector();
     const std::vector<double> weights = plain.to_vector();
     size_t e = 0, count = 0;
@@ -57,7 +57,7 @@ TEST_P(DropoutRule, DropsWhatTheRuleSays) {
   }
 }
 
-TEST_P(DropoutRule, CountsPositionsInsideTheSequence) {
+TEST_P(AttentionDropout, CountsPositionsInsideTheSequence) {
   const Tensor query = Tensor::randn({1, 2, 90, 16}, 1, GetParam()),
                key = Tensor::randn({1, 2, 100, 16}, 2, GetParam());
   const Tensor value = identity(1, 2, 100, GetParam());
@@ -66,7 +66,7 @@ TEST_P(DropoutRule, CountsPositionsInsideTheSequence) {
   options.cu_key_lengths = {0, 33, 100};
   options.query_offset = 5;  // positions for masks, not for dropout
   const Tensor output = attention(query, key, value, options).output;
-  const Dropout rule = Dropout::make(0.5, 7);
+  const DropoutRule rule = DropoutRule::make(0.5, 7);
   for (int64_t r = 40; r < 90; ++r) {
     for (int64_t c = 33; c < 100; ++c) {
       ASSERT_EQ(output.at({0, 1, r, c}) != 0, rule.keep(1, 1, r - 40, c - 33)) << r << " " << c;
@@ -75,16 +75,16 @@ TEST_P(DropoutRule, CountsPositionsInsideTheSequence) {
 }
 
 // One query takes the way that splits the keys.
-TEST_P(DropoutRule, HoldsForOneQuery) {
+TEST_P(AttentionDropout, HoldsForOneQuery) {
   const Tensor query = Tensor::randn({1, 4, 1, 16}, 1, GetParam()), key = Tensor::randn({1, 2, 700, 16}, 2, GetParam());
   const Tensor output = attention(query, key, identity(1, 2, 700, GetParam()), {.dropout = 0.25, .seed = 3}).output;
-  const Dropout rule = Dropout::make(0.25, 3);
+  const DropoutRule rule = DropoutRule::make(0.25, 3);
   for (int64_t h = 0; h < 4; ++h) {
     for (int64_t c = 0; c < 700; ++c) ASSERT_EQ(output.at({0, h, 0, c}) != 0, rule.keep(0, h, 0, c)) << h << " " << c;
   }
 }
 
-TEST_P(DropoutRule, LayoutAndThreadsDoNotMatter) {
+TEST_P(AttentionDropout, LayoutAndThreadsDoNotMatter) {
   Case c;
   c.dtype = GetParam();
   c.batch = 2;
@@ -105,7 +105,7 @@ TEST_P(DropoutRule, LayoutAndThreadsDoNotMatter) {
   headway::set_num_threads(threads);
 }
 
-INSTANTIATE_TEST_SUITE_P(Dtypes, DropoutRule,
+INSTANTIATE_TEST_SUITE_P(Dtypes, AttentionDropout,
                          testing::Values(DType::float32, DType::float64, DType::bfloat16, DType::float16));
 
 TEST(DropoutSeed, ChangesTheMask) {

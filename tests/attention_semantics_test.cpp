@@ -1,4 +1,4 @@
-// What is fixed once: rows that see nothing, NaN and infinity where nobody looks, extreme scores.
+// Fixed semantics: rows whose keys are all masked, masked NaN and infinity, extreme scores.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -60,7 +60,7 @@ int poison_hidden(AttentionBackward& p, double poison) {
   return count;
 }
 
-// What nobody sees changes nothing, whatever it holds, and no result is NaN.
+// Masked keys and values do not affect the result, whatever they hold, and no result is NaN.
 void expect_poison_stays_hidden(const AttentionBackward& clean, DType dtype) {
   const Named expected = run(clean);
   const double largest = dtype == DType::float16 ? 65504 : dtype == DType::float64 ? 1e300 : 3e38;
@@ -79,7 +79,7 @@ void expect_poison_stays_hidden(const AttentionBackward& clean, DType dtype) {
   }
 }
 
-// Hides keys 3, 50 to 79 and the last ten from everybody, and every key from query 5 and from the last query.
+// Hides keys 3, 50 to 79 and the last ten from all queries, and every key from query 5 and from the last query.
 std::vector<bool> keep_pattern(int64_t queries, int64_t keys) {
   std::vector<bool> keep;
   for (int64_t i = 0; i < queries; ++i) {
@@ -128,7 +128,7 @@ TEST_P(Hidden, ByKeyLengths) {
 }
 
 TEST_P(Hidden, ByCausal) {
-  // More keys than queries, aligned at the top left: nobody sees the last keys.
+  // More keys than queries, aligned at the top left: no query sees the last keys.
   AttentionBackward p = problem(length() - 61, length());
   p.options.causal = headway::Causal::top_left;
   expect_poison_stays_hidden(p, dtype());

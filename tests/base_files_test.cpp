@@ -114,7 +114,7 @@ TEST(FileReplacement, LinksAreReplacedAndNotFollowed) {
   EXPECT_FALSE(fs::exists(directory / "nowhere"));
 }
 
-// Somebody else's file or link of the temporary name is neither used nor followed.
+// An existing file or link of the temporary name is neither used nor followed.
 TEST(FileReplacement, TakesNoNameThatIsThere) {
   const TemporaryDirectory directory;
   write_bytes(directory / "victim", "old");

@@ -15,7 +15,7 @@
 namespace headway {
 namespace {
 
-using internal::Dropout;
+using internal::DropoutRule;
 using internal::philox4x32_7;
 using Words = std::array<std::uint32_t, 4>;
 
@@ -28,19 +28,19 @@ TEST(Philox, KnownAnswers) {
             (Words{0x4dfccaba, 0x190a87f0, 0xc47362ba, 0xb6b5242a}));
 }
 
-TEST(Dropout, RoundsTheProbability) {
-  EXPECT_EQ(Dropout::make(0.0, 1).threshold, 0u);
-  EXPECT_EQ(Dropout::make(0.0, 1).scale, 1.0);
-  EXPECT_EQ(Dropout::make(0.5, 1).threshold, 32768u);
-  EXPECT_EQ(Dropout::make(0.5, 1).scale, 2.0);
-  EXPECT_EQ(Dropout::make(0.1, 1).threshold, 6554u);
-  EXPECT_EQ(Dropout::make(0.1, 1).scale, 65536.0 / (65536.0 - 6554.0));
-  EXPECT_EQ(Dropout::make(0.9999999, 1).threshold, 65535u);
-  EXPECT_EQ(Dropout::make(0.9999999, 1).scale, 65536.0);
+TEST(DropoutRule, RoundsTheProbability) {
+  EXPECT_EQ(DropoutRule::make(0.0, 1).threshold, 0u);
+  EXPECT_EQ(DropoutRule::make(0.0, 1).scale, 1.0);
+  EXPECT_EQ(DropoutRule::make(0.5, 1).threshold, 32768u);
+  EXPECT_EQ(DropoutRule::make(0.5, 1).scale, 2.0);
+  EXPECT_EQ(DropoutRule::make(0.1, 1).threshold, 6554u);
+  EXPECT_EQ(DropoutRule::make(0.1, 1).scale, 65536.0 / (65536.0 - 6554.0));
+  EXPECT_EQ(DropoutRule::make(0.9999999, 1).threshold, 65535u);
+  EXPECT_EQ(DropoutRule::make(0.9999999, 1).scale, 65536.0);
 }
 
-TEST(Dropout, ZeroKeepsAll) {
-  const Dropout dropout = Dropout::make(0.0, 5);
+TEST(DropoutRule, ZeroKeepsAll) {
+  const DropoutRule dropout = DropoutRule::make(0.0, 5);
   for (int r = 0; r < 40; ++r) {
     for (int c = 0; c < 40; ++c) {
       EXPECT_TRUE(dropout.keep(0, 0, r, c));
@@ -49,9 +49,9 @@ TEST(Dropout, ZeroKeepsAll) {
 }
 
 // One call serves rows {r, r + 8} x columns {c, c + 1, c + 8, c + 9}, in the documented places.
-TEST(Dropout, EightDrawsOfACallLieWhereTheRuleSays) {
+TEST(DropoutRule, EightDrawsOfACallLieWhereTheRuleSays) {
   const std::uint64_t seed = 0x0123456789abcdef;
-  const Dropout dropout = Dropout::make(0.3, seed);
+  const DropoutRule dropout = DropoutRule::make(0.3, seed);
   const int b = 3, h = 5, block_row = 2, block_column = 4;
   for (int r = 0; r < 8; ++r) {
     for (int c = 0; c < 8; c += 2) {
@@ -73,7 +73,7 @@ TEST(Dropout, EightDrawsOfACallLieWhereTheRuleSays) {
 }
 
 // No two places share a draw: every (counter, word, half) occurs once.
-TEST(Dropout, EveryPlaceHasItsOwnDraw) {
+TEST(DropoutRule, EveryPlaceHasItsOwnDraw) {
   std::set<std::tuple<int, int, int, int>> seen;
   for (int r = 0; r < 64; ++r) {
     for (int c = 0; c < 64; ++c) {
@@ -83,10 +83,10 @@ TEST(Dropout, EveryPlaceHasItsOwnDraw) {
   EXPECT_EQ(seen.size(), 64u * 64u);
 }
 
-TEST(Dropout, RateIsTheProbability) {
+TEST(DropoutRule, RateIsTheProbability) {
   constexpr int kSide = 512;
   for (const double p : {0.01, 0.1, 0.5, 0.9}) {
-    const Dropout dropout = Dropout::make(p, 42);
+    const DropoutRule dropout = DropoutRule::make(p, 42);
     std::int64_t dropped = 0;
     for (int r = 0; r < kSide; ++r) {
       for (int c = 0; c < kSide; ++c) {
@@ -99,10 +99,10 @@ TEST(Dropout, RateIsTheProbability) {
 }
 
 // Draws of neighbours in each direction agree as often as independent ones would.
-TEST(Dropout, NeighboursAreIndependent) {
+TEST(DropoutRule, NeighboursAreIndependent) {
   constexpr int kSide = 384;
-  const Dropout dropout = Dropout::make(0.5, 7);
-  const Dropout other_seed = Dropout::make(0.5, 8);
+  const DropoutRule dropout = DropoutRule::make(0.5, 7);
+  const DropoutRule other_seed = DropoutRule::make(0.5, 8);
   const std::array<std::array<int, 4>, 8> shifts = {{{0, 0, 0, 1},
                                                      {0, 0, 1, 0},
                                                      {0, 0, 0, 8},

@@ -121,7 +121,7 @@ TEST(ParallelFor, ClaimsInAscendingOrder) {
     EXPECT_GT(task, last[worker]);
     last[worker] = task;
     started[static_cast<std::size_t>(task)].store(true);
-    // Whoever claimed a lower task runs it: it must appear without this task's end.
+    // The thread that claimed a lower task runs it: it must appear without this task's end.
     for (std::int64_t below = std::max<std::int64_t>(0, task - 8); below < task; ++below) {
       while (!started[static_cast<std::size_t>(below)].load()) {
         std::this_thread::yield();
@@ -350,7 +350,7 @@ TEST(Fork, WhileAnotherThreadComputes) {
 }
 
 // Some things show only in a fresh process: this program starts itself again with a role, and the copy ends before main
-// with a status that tells what it saw.
+// with a status that reports what it saw.
 constexpr const char* kRole = "HEADWAY_TEST_ROLE";
 
 int tell_threads() {

@@ -234,7 +234,7 @@ TEST(Search, NamesWhatIsWrong) {
   EXPECT_TRUE(headway::search(model, {}, {}).empty());
   const headway::NoGradGuard guard;
   model.state_dict().at("final_logits_bias").fill(std::numeric_limits<double>::quiet_NaN());
-  EXPECT_EQ(complaint({{1, 0}}, {.beam = 2}), "search: the model gives logits that are no numbers");
+  EXPECT_EQ(complaint({{1, 0}}, {.beam = 2}), "search: the model returns logits that are not numbers");
 }
 
 // Searches with the same weights on the CPU and on a device.

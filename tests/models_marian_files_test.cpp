@@ -209,7 +209,7 @@ TEST_F(MarianFiles, BrokenFilesAreNamed) {
   headway_test::write_bytes(directory_ / "config.json", "{\"d_model\": ");
   EXPECT_PRED2(contains, complaint(), "config.json: is not JSON");
   headway_test::write_bytes(directory_ / "config.json", "[1, 2]");
-  EXPECT_EQ(complaint(), "config.json: is no JSON object");
+  EXPECT_EQ(complaint(), "config.json: is not a JSON object");
   std::filesystem::remove(directory_ / "config.json");
   EXPECT_EQ(complaint(), "config.json: no such file");
 }

@@ -76,7 +76,7 @@ TEST_F(Masks, PaddingJoinsCausalityAndOtherMasks) {
   const Tensor joined = weights({.causal = Causal::bottom_right, .key_padding_mask = padding});
   EXPECT_EQ(joined.at({0, 0, 1, 2}), 0.0);
   EXPECT_EQ(joined.at({1, 0, 0, 0}), 1.0);
-  EXPECT_GT(joined.at({0, 0, 1, 1}), 0.0);  // the padding shifts nobody
+  EXPECT_GT(joined.at({0, 0, 1, 1}), 0.0);  // the padding shifts no query
   const std::vector<bool> causal = {true, false, false, true, true, false, true, true, true};
   expect_near(joined, weights({.key_padding_mask = padding, .mask = Mask::keep(booleans(causal, {3, 3}))}));
 }

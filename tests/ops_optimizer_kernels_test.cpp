@@ -226,7 +226,7 @@ TEST(OptimizerKernels, MastersKeepWhatIsBelowTheResolution) {
   }
 }
 
-// Elements that somebody else has set are where the next step starts; the others go on from their masters.
+// The next step starts from elements that other code has set; the others continue from their masters.
 TEST(OptimizerKernels, ValuesThatWereSetCount) {
   for (const DType dtype : kSixteenBits) {
     SCOPED_TRACE(dtype_name(dtype));

@@ -127,7 +127,7 @@ TEST(SentencePieces, DamagedFiles) {
     EXPECT_NE(load(), "no error") << size << " of " << whole.size() << " bytes";
   }
   write_bytes(file, "this is no model");
-  EXPECT_PRED2(contains, load(), "p.spm: is no whole SentencePiece model");
+  EXPECT_PRED2(contains, load(), "p.spm: is not a complete SentencePiece model");
   EXPECT_PRED2(contains, message_of([] { trained().piece(trained().size()); }), "id is 300, expected 0 to 299");
   EXPECT_PRED2(contains, message_of([] { trained().piece(-1); }), "id is -1");
 }

@@ -113,10 +113,10 @@ TEST(TrainLog, OtherFilesAreRefusedAndLeftAlone) {
     EXPECT_EQ(read_bytes(directory / name), text);
     return message;
   };
-  EXPECT_NE(refused("a.jsonl", "{\"text\": 1}\n", 0).find("line 1 is no line of a training log"), std::string::npos);
-  EXPECT_NE(refused("a.jsonl", "important", 0).find("is no training log"), std::string::npos);
+  EXPECT_NE(refused("a.jsonl", "{\"text\": 1}\n", 0).find("line 1 is not a line of a training log"), std::string::npos);
+  EXPECT_NE(refused("a.jsonl", "important", 0).find("is not a training log"), std::string::npos);
   EXPECT_NE(refused("a.csv", "name,age\nx,1\n", 0).find("its columns are name,age"), std::string::npos);
-  EXPECT_NE(refused("a.csv", "name", 0).find("is no training log"), std::string::npos);
+  EXPECT_NE(refused("a.csv", "name", 0).find("is not a training log"), std::string::npos);
   const std::string fewer = headway::internal::csv_header({"layers.0"}) + "\n";
   EXPECT_NE(refused("b.csv", fewer, 3).find("its columns are"), std::string::npos);
   EXPECT_NE(message_of([&] { TrainingLog(directory / "none" / "log.csv", kLayers, 0); }).find("no file can be made"),

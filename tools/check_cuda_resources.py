@@ -2,7 +2,7 @@
 """Checks that the tuned CUDA kernels keep their numbers in registers and their matrix products in flight.
 
   check_cuda_resources.py libheadway_cuda.so    asks cuobjdump, where it is installed
-  check_cuda_resources.py build.log ...         reads what ptxas -v printed; that tells of serialized products too"""
+  check_cuda_resources.py build.log ...         reads what ptxas -v printed; which reports serialized products too"""
 
 import dataclasses
 import pathlib
@@ -54,7 +54,7 @@ def serialized_of_log(text):
 
 
 def kernels_of_library(library):
-    """The kernels in a library, as cuobjdump lists them; it does not tell spills from other local memory."""
+    """The kernels in a library, as cuobjdump lists them; it does not distinguish spills from other local memory."""
     listing = subprocess.run(
         ["cuobjdump", "--dump-resource-usage", library], check=True, capture_output=True, text=True
     ).stdout
@@ -71,7 +71,7 @@ def kernels_of_library(library):
 
 
 def short_name(kernel):
-    """The name with its template arguments, where c++filt is there to tell."""
+    """The name with its template arguments, where c++filt is installed."""
     if shutil.which("c++filt") is None:
         return kernel.name
     words = subprocess.run(["c++filt", kernel.name], check=True, capture_output=True, text=True).stdout.strip()

@@ -63,7 +63,7 @@ def compile_and_run(code, name, options):
 
 
 def check_translation(name):
-    """Checks that a document and its translation have the same headings and code; gives the document's text."""
+    """Checks that a document and its translation have the same headings and code; returns the document's text."""
     first, second = [(ROOT / f"{name}{ending}").read_text(encoding="utf-8") for ending in (".md", ".zh-CN.md")]
     if headings(first) != headings(second):
         raise SystemExit(f"{name}: the translation has other headings: {headings(first)} and {headings(second)}")
@@ -91,7 +91,7 @@ def check_texts():
 
 
 def check_document(name, options, walkthrough):
-    """Checks one document and its translation; gives the numbers of snippets that ran and that could not."""
+    """Checks one document and its translation; returns the numbers of snippets that ran and that could not."""
     first = check_translation(name)
     snippets = [code for language, code in blocks(first) if language == "cpp"]
     skipped = 0

@@ -36,7 +36,7 @@ FOLDERS = {
 }
 # Single files that may know more than their folder.
 EXCEPTIONS = {"src/dist/attention": OPS}
-# These look inside by profession.
+# Tests and benchmarks, which use internals.
 UNRESTRICTED = ("tests/", "bench/")
 # Users: the public headers alone.
 PUBLIC_ONLY = ("cli/", "examples/", "python/", "tests/consumer/")

@@ -1,4 +1,4 @@
-// The functions that follow a product in a network.
+// Activation functions.
 #pragma once
 
 namespace headway {

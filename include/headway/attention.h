@@ -38,7 +38,7 @@ class Mask {
   bool true_keeps_ = true;
 };
 
-// How far a query sees from its own position; absent means without limit.
+// How many keys a query sees to the left and right of its own position; absent means no limit.
 struct Window {
   std::optional<std::int64_t> left = {};
   std::optional<std::int64_t> right = {};
@@ -84,7 +84,7 @@ enum class WeightsOf {
   softmax,     // the probabilities, before dropout
   scores,      // scale * Q K^T
   softcapped,  // the same after softcap
-  masked,      // the same after ALiBi, bias and all masks; what is masked is -infinity
+  masked,      // the same after ALiBi, bias and all masks; masked scores are -infinity
 };
 
 struct AttentionOptions {
@@ -98,11 +98,11 @@ struct AttentionOptions {
 
   Mask mask = {};             // Mask::keep(bool) or Mask::drop(bool)
   Tensor bias = {};           // added to the scores; -inf, or anything from -1e30 down, is masked; shaped like the mask
-  PerEntry key_lengths = {};  // keys at and past this count are padding
+  PerEntry key_lengths = {};  // number of non-padding keys; the keys after them are padding
   std::optional<double> scale = {};    // default 1 / sqrt(head_dim)
   std::optional<double> softcap = {};  // scores become softcap * tanh(scores / softcap), before bias and mask
   Tensor alibi_slopes = {};            // [heads] or [batch, heads]: adds -slope * |query position - key position|
-  Tensor sinks = {};                   // [heads]: one more score in each softmax, with no value behind it
+  Tensor sinks = {};                   // [heads]: one more score in each softmax, without a value
 
   // Packed batches: tensors have a batch of 1, and sequence s holds the queries cu_query_lengths[s] ..
   // cu_query_lengths[s + 1] and the keys cu_key_lengths[s] .. cu_key_lengths[s + 1]. Every "per batch entry" above then
@@ -113,7 +113,7 @@ struct AttentionOptions {
   double dropout = 0.0;  // in [0, 1), rounded to 1/65536; on the probabilities
   std::uint64_t seed = 0;
 
-  // False lets a GPU add up the query's gradient in the order in which parts come: faster, and the last bits vary.
+  // False lets a GPU sum the query's gradient in any order, which is faster; the last bits then vary between runs.
   bool deterministic = true;
 
   Weights weights = Weights::none;
@@ -129,8 +129,8 @@ struct AttentionResult {
 // softmax(scale * Q K^T + mask) V. Query heads are a multiple of key/value heads.
 // query [batch, heads, query_length, head_dim], key [batch, kv_heads, key_length, head_dim],
 // value [batch, kv_heads, key_length, value_dim]: one floating dtype, any strides whose last dimension is contiguous.
-// All are on one device; a mask may be on the CPU, and so may what is given per entry or per head.
-// A query whose keys are all masked gives zeros, never NaN; NaN in a masked key or value never reaches the output.
+// All are on one device; the mask and the tensors per entry or per head may be on the CPU.
+// The output of a query whose keys are all masked is zero; NaN in a masked key or value never reaches the output.
 HEADWAY_API AttentionResult attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                       const AttentionOptions& options = {});
 
@@ -143,7 +143,7 @@ struct AttentionBackward {
   Tensor d_weights = {};         // absent means zero; has the shape of forward.weights
   Tensor d_logsumexp = {};       // absent means zero
   AttentionOptions options = {};
-  bool bias_gradient = true;  // false leaves out the gradient of a bias that is only a mask
+  bool bias_gradient = true;  // false: the gradient of the bias is not computed
 };
 
 struct AttentionGradients {

@@ -17,8 +17,8 @@ inline namespace v0 {
 // output chooses target token i. The decoder's keys are the tokens before it, the start token first.
 struct AttentionPart {
   std::string name;                  // "encoder", "decoder" or "cross"
-  std::vector<std::string> queries;  // tokens that attend, one a row
-  std::vector<std::string> keys;     // tokens that are attended to, one a column
+  std::vector<std::string> queries;  // tokens that attend, one per row
+  std::vector<std::string> keys;     // tokens that are attended to, one per column
   std::vector<Tensor> layers;        // one [heads, queries, keys] float32 per layer; rows sum to 1
 };
 

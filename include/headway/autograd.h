@@ -1,4 +1,4 @@
-// Automatic gradients: what is computed from tensors that require them is recorded, and Tensor::backward() walks back.
+// Automatic differentiation: operations on tensors that require gradients are recorded for Tensor::backward().
 #pragma once
 
 #include "headway/export.h"
@@ -6,7 +6,7 @@
 namespace headway {
 inline namespace v0 {
 
-// While one lives, this thread records nothing: for evaluation, and for changing parameters in place.
+// While a guard exists, this thread records nothing: for evaluation, and for changing parameters in place.
 class HEADWAY_API NoGradGuard {
  public:
   NoGradGuard();

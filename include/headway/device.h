@@ -1,4 +1,4 @@
-// Where a tensor's memory lives, and who computes with it.
+// The device that holds a tensor's memory and computes with it.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ struct HEADWAY_API Device {
   static Device cuda(int index = 0);
   // "cpu", "cuda" or "cuda:1".
   static Device parse(const std::string& name);
-  // Whether it is such a name; the GPU need not be there.
+  // Whether `name` is such a name; the GPU itself may be missing.
   static bool is_name(const std::string& name);
 
   constexpr bool is_cpu() const { return kind == Kind::cpu; }
@@ -28,15 +28,15 @@ struct HEADWAY_API Device {
   friend constexpr bool operator==(const Device&, const Device&) = default;
 };
 
-// How many GPUs there are; 0 where CUDA cannot be used. Never throws.
+// The number of GPUs; 0 where CUDA cannot be used. Never throws.
 HEADWAY_API int cuda_device_count();
-// What is there, or why it cannot be used, in words.
+// A description of the GPUs, or of the reason why CUDA cannot be used.
 HEADWAY_API std::string describe_cuda();
 
-// Waits for all that this thread gave to the device. Copies to the CPU wait by themselves.
+// Waits for all work that this thread has enqueued on the device. Copies to the CPU wait by themselves.
 HEADWAY_API void synchronize(Device device);
 
-// While it lives, this thread's work on the device goes to a cudaStream_t of the caller's.
+// While a guard exists, this thread's work on the device is enqueued on the given cudaStream_t.
 class HEADWAY_API CudaStreamGuard {
  public:
   CudaStreamGuard(Device device, void* stream);
@@ -53,19 +53,19 @@ namespace internal {
 class RecordedWork;
 }
 
-// Work that is recorded once and then done as often as wanted, on the same tensors: on a GPU a CUDA graph, which costs
-// the host one call instead of one for each kernel. A shared handle.
+// Work that is recorded once and then replayed on the same tensors: on a GPU a CUDA graph, which costs the host one
+// call instead of one for each kernel. A shared handle.
 class HEADWAY_API DeviceGraph {
  public:
   DeviceGraph() = default;  // no work
-  // Calls work() to record what it gives to the device; none of it is done before replay(). Results have to go into
-  // tensors that were there before, and are read by whoever calls replay(): no tensor made by work() may outlive it,
-  // and it may neither copy from or to the CPU nor wait. What it does once, as choosing a kernel, is best done before
-  // by a call of work() itself. On the CPU, replay() calls work() again.
+  // Calls work() and records what it enqueues; nothing runs before replay(). work() writes its results into tensors
+  // that exist before the call: no tensor made inside it may outlive it. It may neither copy from or to the CPU nor
+  // wait. Call work() once before recording it, so that one-time steps such as the choice of a kernel are not recorded.
+  // On the CPU, replay() calls work() again.
   DeviceGraph(Device device, const std::function<void()>& work);
 
   bool defined() const { return work_ != nullptr; }
-  // Gives the work to the device once more, after all that this thread gave to it before.
+  // Enqueues the work once more, after everything that this thread has enqueued before.
   void replay() const;
 
  private:

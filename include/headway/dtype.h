@@ -38,7 +38,7 @@ HEADWAY_API std::string_view dtype_name(DType dtype);
 HEADWAY_API bool is_floating(DType dtype);
 
 namespace internal {
-// What a type that is none of a tensor's runs into.
+// The compile-time error for a type that is not an element type.
 template <typename T>
 struct NoElementType {
   static_assert(sizeof(T) == 0,

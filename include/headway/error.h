@@ -8,7 +8,7 @@
 namespace headway {
 inline namespace v0 {
 
-// Thrown for every bad argument; the message names the argument, what came and what was expected.
+// Thrown for every invalid argument; the message names the argument, its value and what was expected.
 class HEADWAY_API Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

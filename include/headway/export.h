@@ -1,4 +1,4 @@
-// Symbol visibility: everything is hidden but what carries HEADWAY_API.
+// Symbol visibility: only what is marked HEADWAY_API is visible.
 #pragma once
 
 #define HEADWAY_API __attribute__((visibility("default")))

@@ -1,5 +1,5 @@
-// Everything of libheadway: tensors, attention, layers, training and files of tensors. headway/text.h adds tokenizers
-// and translation, which are a library of their own.
+// All of libheadway: tensors, attention, layers, training and safetensors files. headway/text.h adds libheadway_text:
+// tokenizers and translation.
 #pragma once
 
 #include "headway/activation.h"

@@ -1,4 +1,4 @@
-// What this build is and what it runs on.
+// The version of the library and the instruction sets that it uses.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 namespace headway {
 inline namespace v0 {
 
-// "0.2.0": that of the library in use; headway/version.h has that of the headers.
+// The version of the library in use, such as "0.2.0"; headway/version.h has that of the headers.
 HEADWAY_API std::string version();
 
 // The instruction set in use: "sse4", "avx2", "avx512", "avx512_bf16" or "neon".
-// The environment's HEADWAY_ISA forces one; a name that is unknown or that the machine lacks is an error.
+// The environment variable HEADWAY_ISA selects one; an unknown or unsupported name is an Error.
 HEADWAY_API std::string instruction_set();
 
-// All instruction sets that this build has and this machine runs, the best one last.
+// All instruction sets that this build contains and this machine supports, the best one last.
 HEADWAY_API std::vector<std::string> instruction_sets();
 
 }  // namespace v0

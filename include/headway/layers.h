@@ -1,4 +1,4 @@
-// The small layers: names, defaults and initial values of torch.nn's.
+// The small layers, with the names, defaults and initial values of torch.nn.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct LinearOptions {
   std::int64_t in_features = 0;
   std::int64_t out_features = 0;
   bool bias = true;
-  Activation activation = Activation::none;  // applied in the same pass
+  Activation activation = Activation::none;  // fused into the product
   DType dtype = DType::float32;
 };
 // activation(x W^T + b): [..., in_features] -> [..., out_features]. Parameters: weight, bias.
@@ -95,16 +95,16 @@ class HEADWAY_API Embedding : public Module {
   Parameter weight_;
 };
 
-// Drops elements in training, does nothing otherwise.
+// Drops elements in training mode; the identity in evaluation mode.
 class HEADWAY_API Dropout : public Module {
  public:
   explicit Dropout(double probability = 0.5);
   Tensor forward(const Tensor& x) const;
-  // dropout(linear(x)), kept once for the backward pass where it can be.
+  // dropout(linear(x)); where possible, one tensor instead of two is kept for the backward pass.
   Tensor forward(const Linear& linear, const Tensor& x) const;
   // x + dropout(y) in one pass.
   Tensor add_to(const Tensor& x, const Tensor& y) const;
-  // That sum and its norm in one pass.
+  // The same sum and its norm in one pass.
   AddNorm add_to(const Tensor& x, const Tensor& y, const LayerNorm& norm) const;
 
  private:
@@ -115,11 +115,11 @@ struct PositionsOptions {
   std::int64_t max_length = 5000;
   std::int64_t width = 0;
   double dropout = 0.0;
-  Sinusoid layout = Sinusoid::interleaved;  // of the sinusoidal ones
+  Sinusoid layout = Sinusoid::interleaved;  // of SinusoidalPositions
   DType dtype = DType::float32;
 };
 // Adds the paper's sines and cosines to x [batch, length, width]; `offset` is the position of the first row.
-// No parameters; the table is not part of the state, and follows x to its device.
+// No parameters. The table is not part of the state; each device that x is on gets a copy of it.
 class HEADWAY_API SinusoidalPositions : public Module {
  public:
   explicit SinusoidalPositions(const PositionsOptions& options);

@@ -1,5 +1,5 @@
-// Module: what layers and models have in common. A module is a shared handle, as a Tensor is: copying it shares its
-// parameters, and assigning another one to it replaces the handle alone.
+// Module: the base class of layers and models. Like a Tensor, a module is a shared handle: copying it shares its
+// parameters, and assigning another module to it replaces only the handle.
 #pragma once
 
 #include <cstdint>
@@ -15,27 +15,27 @@
 namespace headway {
 inline namespace v0 {
 
-// A tensor with the name that it has in a model: "encoder.layers.0.linear1.weight".
+// A tensor with its name in a model, such as "encoder.layers.0.linear1.weight".
 struct NamedTensor {
   std::string name;
   Tensor tensor;
 };
 
-// Parameters and buffers by name, as torch's state_dict(); safetensors files hold just this.
+// Parameters and buffers by name, as in torch's state_dict() and in a safetensors file.
 using StateDict = std::map<std::string, Tensor>;
 
-// A place for one parameter, shared by every module that is tied to it.
+// A slot that holds one parameter, shared by every module that is tied to it.
 class HEADWAY_API Parameter {
  public:
-  Parameter() = default;  // none: a layer without bias
+  Parameter() = default;  // undefined, as the bias of a layer without one
   explicit Parameter(const Tensor& value);
 
   bool defined() const { return slot_ != nullptr; }
-  // The tensor; undefined where there is none.
+  // The tensor; undefined where the parameter is undefined.
   const Tensor& get() const;
-  // Another tensor in its place, for every module that shares it. Its gradient is not wanted unless it says so.
+  // Replaces the tensor in every module that shares the parameter. The new tensor keeps its own requires_grad().
   void set(const Tensor& value) const;
-  // True when both are the same place.
+  // True when both share one slot.
   bool is_tied_to(const Parameter& other) const { return slot_ == other.slot_; }
 
  private:
@@ -46,49 +46,49 @@ class HEADWAY_API Module {
  public:
   virtual ~Module() = default;
 
-  // All parameters, those of inner modules included, in the order in which they were made; tied ones come once.
+  // All parameters, those of inner modules included, in the order of their creation; tied ones are listed once.
   std::vector<NamedTensor> named_parameters() const;
   std::vector<Tensor> parameters() const;
   // The number of trainable values; tied ones count once.
   std::int64_t parameter_count() const;
 
-  // Parameters and buffers by name, sharing memory with the module; tied ones come under each of their names.
+  // Parameters and buffers by name, sharing memory with the module; tied ones are listed under each of their names.
   StateDict state_dict() const;
-  // Copies values in, converting to the module's dtypes. Where `strict`, every name must be there on both sides; shapes
-  // must agree always. Nothing changes when anything is wrong, and the Error lists all of it.
+  // Copies the values in, converted to the module's dtypes. Shapes must agree; where `strict`, names must agree too. On
+  // any mismatch nothing changes, and the Error lists all missing and unexpected names and all wrong shapes.
   void load_state_dict(const StateDict& values, bool strict = true) const;
 
-  // Puts another tensor of the same shape in a parameter's place, its record included: the gradient then flows on to
-  // what it was computed from.
+  // Replaces a parameter by a tensor of the same shape. Where that tensor is the result of recorded operations, the
+  // gradient flows through it to their inputs.
   void set_parameter(const std::string& name, const Tensor& value) const;
 
-  // Dropout works in training alone. New modules are in training, as torch's are.
+  // Dropout is active only in training mode. As in torch, new modules are in training mode.
   void train(bool on = true) const;
   void eval() const { train(false); }
   bool is_training() const;
 
   // Converts every floating parameter and buffer; gradients are dropped.
   void to(DType dtype) const;
-  // Moves every parameter and buffer to a device; gradients are dropped. What shared a tensor still does.
+  // Moves every parameter and buffer to a device; gradients are dropped. Tied parameters stay tied.
   void to(Device device) const;
-  // Whether gradients of all parameters are wanted: freeze() to keep a part as it is.
+  // Sets requires_grad() of all parameters; freeze() keeps the module's parameters unchanged in training.
   void set_requires_grad(bool wanted) const;
   void freeze() const { set_requires_grad(false); }
   void unfreeze() const { set_requires_grad(true); }
-  // Forgets all gradients.
+  // Clears all gradients.
   void zero_grad() const;
 
-  // Inner modules by name, the direct ones.
+  // The direct submodules with their names.
   std::vector<std::pair<std::string, Module>> children() const;
 
  protected:
   Module();
 
-  // Makes a trainable parameter; an undefined value makes none.
+  // Registers a trainable parameter; an undefined value registers nothing.
   Parameter add_parameter(const std::string& name, const Tensor& value);
-  // Shares a parameter that another module made.
+  // Registers a parameter that is shared with another module.
   void add_parameter(const std::string& name, const Parameter& shared);
-  // A tensor that belongs to the state and is not trained.
+  // Registers a tensor that is part of the state but is not trained.
   Parameter add_buffer(const std::string& name, const Tensor& value);
   void add_module(const std::string& name, const Module& module);
 

@@ -19,7 +19,7 @@ struct MultiHeadAttentionOptions {
   std::int64_t num_heads = 1;
   std::optional<std::int64_t> kdim = {};          // features of the keys; default: embed_dim
   std::optional<std::int64_t> vdim = {};          // features of the values; default: embed_dim
-  std::optional<std::int64_t> num_kv_heads = {};  // fewer heads of keys and values: grouped queries
+  std::optional<std::int64_t> num_kv_heads = {};  // fewer than num_heads: grouped-query attention
   std::optional<std::int64_t> head_dim = {};      // default: embed_dim / num_heads
   bool bias = true;
   double dropout = 0.0;                      // on the attention weights
@@ -35,16 +35,17 @@ struct MultiHeadAttentionOptions {
 // Keys and values of the tokens seen so far, for decoding token by token.
 class HEADWAY_API KeyValueCache {
  public:
-  // Tokens held.
+  // The number of tokens in the cache.
   std::int64_t length() const { return length_; }
-  // Forgets all tokens; the memory stays for the next ones.
+  // Removes all tokens; the memory is kept and used again.
   void clear() { length_ = 0; }
-  // Keeps the given batch entries in the given order (one may come twice), as beam search needs.
+  // Keeps the given batch entries in the given order (an entry may be repeated), as beam search needs.
   void reorder(const std::vector<std::int64_t>& entries);
-  // Appends keys and values [batch, kv_heads, new_length, head_dim], and gives back all of them as views. The memory
-  // grows by doubling, so that a token costs its own copy alone.
+  // Appends keys and values [batch, kv_heads, new_length, head_dim] and returns views of all of them. The capacity
+  // grows by doubling, so that appending a token has a constant amortised cost.
   std::pair<Tensor, Tensor> append(const Tensor& keys, const Tensor& values);
-  // What is held, as views: [batch, kv_heads, length, head_dim]; undefined before the first append().
+  // Views of the keys and values in the cache: [batch, kv_heads, length, head_dim]; undefined while
+  // it is empty.
   Tensor keys() const;
   Tensor values() const;
 
@@ -60,17 +61,17 @@ struct MultiHeadAttentionInput {
   Tensor value = {};  // [batch, key_length, vdim]; default: the key
 
   Causal causal = Causal::none;
-  PerEntry key_lengths = {};   // keys at and past this count are padding; they do not move Causal::bottom_right
-  Mask key_padding_mask = {};  // [batch, key_length] (or [key_length] without a batch); the lengths or this, not both
+  PerEntry key_lengths = {};   // non-padding keys per entry; Causal::bottom_right does not depend on them
+  Mask key_padding_mask = {};  // [batch, key_length] (or [key_length] without a batch); excludes key_lengths
   Mask mask = {};              // [query_length, key_length], or [batch, heads, query_length, key_length]
   Tensor bias = {};            // added to the scores; shaped like the mask. A size of 1 broadcasts in both
 
   Weights weights = Weights::none;
 
-  // Self-attention: appends this call's keys and values to the cache, attends to all of it, and puts the queries after
-  // what the cache held. Masks and causality then speak of all keys. Gradients do not flow through a cache.
+  // Self-attention: appends this call's keys and values to the cache and attends to all keys in it; the queries'
+  // positions follow the earlier keys. Masks and causality refer to all keys. A cache passes no gradients on.
   KeyValueCache* cache = nullptr;
-  // Cross-attention: keys and values are projected and kept when the cache is empty, and read from it later.
+  // Cross-attention: keys and values are projected and stored when the cache is empty, and read from it later.
   bool cache_is_static = false;
 };
 
@@ -81,7 +82,7 @@ struct MultiHeadAttentionResult {
   Tensor weights;
 };
 
-// softmax(Q K^T / sqrt(head_dim) + mask) V for every head, with projections before and after. Parameters as torch's:
+// softmax(Q K^T / sqrt(head_dim) + mask) V for every head, with projections before and after. Parameters as in torch:
 // in_proj_weight and in_proj_bias where queries, keys and values have one width, else q_proj_weight, k_proj_weight,
 // v_proj_weight and in_proj_bias; bias_k, bias_v; out_proj.weight, out_proj.bias.
 class HEADWAY_API MultiHeadAttention : public Module {
@@ -97,7 +98,7 @@ class HEADWAY_API MultiHeadAttention : public Module {
   std::int64_t head_dim_ = 0;
   std::int64_t kv_heads_ = 0;
   Parameter in_proj_weight_;  // (query_features + 2 * kv_features, embed_dim)
-  Parameter q_proj_weight_;   // (query_features, embed_dim), where in_proj_weight is not there
+  Parameter q_proj_weight_;   // (query_features, embed_dim), where in_proj_weight is undefined
   Parameter k_proj_weight_;   // (kv_features, kdim)
   Parameter v_proj_weight_;   // (kv_features, vdim)
   Parameter in_proj_bias_;    // (query_features + 2 * kv_features)

@@ -1,6 +1,6 @@
 // Operations on tensors. The differentiable ones take float32 and float64, and 16-bit floats with sums in float32;
-// comparisons, choices and extremes take every dtype. Two tensors that meet are of one dtype and on one device, and
-// their shapes broadcast as in NumPy. Reshape, transpose, slice and the other views are members of Tensor.
+// comparisons, where() and extremes take every dtype. The tensors of one call have one dtype and one device, and their
+// shapes broadcast as in NumPy. Reshape, transpose, slice and the other views are members of Tensor.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ HEADWAY_API Tensor add(const Tensor& a, const Tensor& b);
 HEADWAY_API Tensor sub(const Tensor& a, const Tensor& b);
 HEADWAY_API Tensor mul(const Tensor& a, const Tensor& b);
 HEADWAY_API Tensor div(const Tensor& a, const Tensor& b);
-// With a number, which is rounded to the tensor's dtype (to float32 for 16-bit floats).
+// The number is rounded to the tensor's dtype (to float32 for 16-bit floats).
 HEADWAY_API Tensor add(const Tensor& x, double number);
 HEADWAY_API Tensor sub(const Tensor& x, double number);
 HEADWAY_API Tensor sub(double number, const Tensor& x);
@@ -38,7 +38,7 @@ HEADWAY_API Tensor div(double number, const Tensor& x);
 // x * factor
 HEADWAY_API Tensor scale(const Tensor& x, double factor);
 HEADWAY_API Tensor neg(const Tensor& x);
-// The greater or the smaller of two, NaN where one is NaN. Where they are equal, the gradient is a's.
+// The greater or the smaller of two elements, NaN where one is NaN. Where they are equal, a gets the gradient.
 HEADWAY_API Tensor maximum(const Tensor& a, const Tensor& b);
 HEADWAY_API Tensor minimum(const Tensor& a, const Tensor& b);
 HEADWAY_API Tensor exp(const Tensor& x);
@@ -76,9 +76,9 @@ inline Tensor operator/(double number, const Tensor& x) { return div(number, x);
 
 // ---- comparisons and choices ----
 
-// Element by element, to a boolean tensor: equal, not equal, less, less or equal, greater, greater or equal. NaN is
-// unequal to everything. A number is rounded to a floating tensor's dtype; the elements of other tensors are compared
-// with it as they are.
+// Elementwise comparisons, to a boolean tensor: equal, not equal, less, less or equal, greater, greater or equal. NaN
+// is unequal to everything. A number is rounded to a floating tensor's dtype; the elements of other tensors are
+// compared with it as they are.
 HEADWAY_API Tensor eq(const Tensor& a, const Tensor& b);
 HEADWAY_API Tensor ne(const Tensor& a, const Tensor& b);
 HEADWAY_API Tensor lt(const Tensor& a, const Tensor& b);
@@ -119,28 +119,28 @@ inline Tensor operator~(const Tensor& x) { return logical_not(x); }
 inline Tensor operator&(const Tensor& a, const Tensor& b) { return logical_and(a, b); }
 inline Tensor operator|(const Tensor& a, const Tensor& b) { return logical_or(a, b); }
 
-// a where the boolean mask is true, b elsewhere; all three broadcast. The gradient goes where the value came from.
+// a where the boolean mask is true, b elsewhere; all three broadcast. The gradient goes to the tensor of the value.
 HEADWAY_API Tensor where(const Tensor& mask, const Tensor& a, const Tensor& b);
 HEADWAY_API Tensor where(const Tensor& mask, const Tensor& a, double b);
 HEADWAY_API Tensor where(const Tensor& mask, double a, const Tensor& b);
 
 // ---- sums and extremes ----
 
-// Over all elements, to a tensor without dimensions.
+// Over all elements; the result has no dimensions.
 HEADWAY_API Tensor sum(const Tensor& x);
 HEADWAY_API Tensor mean(const Tensor& x);
-// Over some dimensions; they stay with size 1 where `keep_dims`.
+// Over some dimensions, which are kept with size 1 where `keep_dims`.
 HEADWAY_API Tensor sum(const Tensor& x, const std::vector<int>& dims, bool keep_dims = false);
 HEADWAY_API Tensor mean(const Tensor& x, const std::vector<int>& dims, bool keep_dims = false);
 
-// The greatest or smallest element: of all, to a tensor without dimensions, or along a dimension. NaN where there is
-// one. The gradient goes to the first of equal elements.
+// The greatest or smallest element of all, without dimensions, or along a dimension. The result is NaN where an element
+// is NaN. The gradient goes to the first of equal elements.
 HEADWAY_API Tensor max(const Tensor& x);
 HEADWAY_API Tensor min(const Tensor& x);
 HEADWAY_API Tensor max(const Tensor& x, int dim, bool keep_dims = false);
 HEADWAY_API Tensor min(const Tensor& x, int dim, bool keep_dims = false);
-// Where it is, as int64: the first of equal ones, and the first NaN before any number. Without a dimension: its place
-// in row-major order.
+// The index of that element, as int64: the first of equal ones; a NaN comes before any number. Without a dimension it
+// is the index in row-major order.
 HEADWAY_API Tensor argmax(const Tensor& x);
 HEADWAY_API Tensor argmin(const Tensor& x);
 HEADWAY_API Tensor argmax(const Tensor& x, int dim, bool keep_dims = false);
@@ -180,7 +180,7 @@ HEADWAY_API Tensor concat(const std::vector<Tensor>& tensors, int dim = 0);
 // Joins tensors of one shape along a new dimension.
 HEADWAY_API Tensor stack(const std::vector<Tensor>& tensors, int dim = 0);
 
-// Views of neighbouring parts whose sizes add up to the dimension's. Their gradients meet in one tensor.
+// Views of neighbouring parts whose sizes add up to the dimension's. Their gradients are written into one tensor.
 HEADWAY_API std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes, int dim = 0);
 
 // ---- tokens ----
@@ -196,12 +196,12 @@ enum class Reduction {
   none,  // one loss per target
 };
 struct CrossEntropyOptions {
-  std::int64_t ignore_index = -100;  // targets of this value count nothing
+  std::int64_t ignore_index = -100;  // targets of this value are ignored
   double label_smoothing = 0.0;      // in [0, 1]: this share of the probability is spread over all classes
   Reduction reduction = Reduction::mean;
 };
 // -log softmax(logits)[target]: logits [..., classes], targets int32 or int64 [...]. The loss is float64 for float64
-// logits and float32 for all others, so that 16-bit ones lose no digits of it.
+// logits and float32 for all others, also for 16-bit logits, so that it keeps its precision.
 HEADWAY_API Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
 
 // ---- positions ----

@@ -1,4 +1,4 @@
-// Optimizers with torch's formulas, each one pass over all parameters; learning-rate schedules; gradient norms.
+// Optimizers with torch's formulas, each in one pass over all parameters; learning-rate schedules; gradient norms.
 #pragma once
 
 #include <cstdint>
@@ -14,28 +14,28 @@
 namespace headway {
 inline namespace v0 {
 
-// Parameters that share settings: no weight decay for biases and norms, a smaller rate for a part.
+// Parameters that share settings, such as no weight decay for biases and norms or a smaller learning rate.
 struct ParameterGroup {
   std::vector<NamedTensor> parameters = {};
   std::optional<double> weight_decay = {};  // default: the optimizer's
   double learning_rate_factor = 1.0;
 };
 
-// Holds the parameters that it was made from: leaves that require a gradient, each once, all on one device. Those that
-// a module has frozen are left out; unfreezing them, or Module::to(), asks for a new optimizer. One that is frozen
-// later is passed over.
+// Holds the parameters that it was made from: leaves that require a gradient, each once, all on one device. Parameters
+// that are frozen at that time are left out; after unfreezing them, or after Module::to(), make a new optimizer. A
+// parameter that is frozen later is skipped.
 //
-// Parameters of 16 bits have a float32 master each, unless the options say otherwise: a step changes the master,
-// however little, and the parameter is what the master rounds to. Elements of a parameter that were set otherwise
-// since, as by Module::load_state_dict(), are what the next step starts from.
+// Each 16-bit parameter has a float32 master unless the options disable it: a step updates the master, also by amounts
+// too small for 16 bits, and the parameter is the rounded master. Elements of a parameter that were changed in another
+// way since, as by Module::load_state_dict(), are the values that the next step starts from.
 class HEADWAY_API Optimizer {
  public:
   virtual ~Optimizer();
 
-  // Changes every parameter that has a gradient, in place; the others and their moments stay as they are. Gradients
-  // count as multiplied by `gradient_factor`, which is how clipping costs no pass of its own.
+  // Updates every parameter that has a gradient, in place; the others and their moments stay unchanged. Gradients are
+  // multiplied by `gradient_factor` in the same pass, so that clipping needs none of its own.
   void step(double gradient_factor = 1.0);
-  // Forgets the gradients of all parameters.
+  // Clears the gradients of all parameters.
   void zero_grad() const;
 
   double learning_rate() const;
@@ -45,18 +45,18 @@ class HEADWAY_API Optimizer {
   // All parameters of all groups, in order.
   const std::vector<NamedTensor>& parameters() const;
   // The weights before they are rounded, by the parameters' names: the float32 master of a parameter that has one, as
-  // the last step left it, else the parameter itself. They share memory with the optimizer and are not to be written
-  // to.
+  // the last step left it, else the parameter itself. They share memory with the optimizer and must not be
+  // written to.
   StateDict master_weights() const;
-  // Copies weights in, from any device and in any floating dtype: masters get them in float32, and the parameters what
-  // they round to. So training begins with what a model held before Module::to() rounded it. Every parameter's name
-  // must be there, others are passed over; nothing changes where a shape is wrong.
+  // Copies weights in, from any device and in any floating dtype: into the masters in float32 and into the parameters
+  // rounded. With it, training starts from the weights that a model had before Module::to() rounded them. Every
+  // parameter's name must be present, other names are ignored; where a shape is wrong nothing changes.
   void load_master_weights(const StateDict& weights);
 
   // Moments by parameter, under torch's names ("linear1.weight.exp_avg", "linear1.weight.momentum_buffer"), how often
-  // each parameter was changed ("linear1.weight.step"), the masters ("linear1.weight.master") and the steps taken
+  // each parameter was updated ("linear1.weight.step"), the masters ("linear1.weight.master") and the steps taken
   // ("steps"), sharing memory with the optimizer. load_state_dict() copies them in from any device, and changes nothing
-  // where anything is wrong. Moments of float64 parameters are float64, all others float32; they are on the parameters'
+  // on any mismatch. Moments of float64 parameters are float64, all others float32; they are on the parameters'
   // device, the counts on the CPU.
   StateDict state_dict() const;
   void load_state_dict(const StateDict& state);
@@ -74,8 +74,8 @@ struct SgdOptions {
   double momentum = 0.0;
   double dampening = 0.0;
   double weight_decay = 0.0;
-  bool nesterov = false;       // looks ahead by gradient + momentum * velocity; wants momentum and no dampening
-  bool master_weights = true;  // false: steps change 16-bit parameters themselves, and what is too little is lost
+  bool nesterov = false;       // steps by gradient + momentum * velocity; needs momentum and no dampening
+  bool master_weights = true;  // false: steps update 16-bit parameters directly, and small updates are lost to rounding
 };
 class HEADWAY_API Sgd : public Optimizer {
  public:
@@ -119,7 +119,7 @@ struct DecayOptions {
   std::int64_t steps = 0;         // where the rate reaches `final_rate`
   double final_rate = 0.0;
 };
-// After the warm-up half a cosine, or a line, down to the final rate, which stays.
+// After the warm-up, half a cosine or a line down to the final rate, which is kept.
 HEADWAY_API Schedule cosine_schedule(const DecayOptions& options);
 HEADWAY_API Schedule linear_schedule(const DecayOptions& options);
 
@@ -140,7 +140,7 @@ struct GradientNorms {
 // finite ones a finite norm.
 HEADWAY_API GradientNorms gradient_norms(const std::vector<NamedTensor>& parameters);
 
-// Scales all gradients in place so that their joint norm is at most `max_norm`; gives the norm before. Where that is
+// Scales all gradients in place so that their joint norm is at most `max_norm`; returns the norm before. Where it is
 // not finite, nothing is scaled.
 HEADWAY_API double clip_gradient_norm(const std::vector<NamedTensor>& parameters, double max_norm);
 

@@ -15,11 +15,11 @@ namespace headway {
 inline namespace v0 {
 
 // An open safetensors file. Copying it shares the file, which stays mapped until the last copy and the last tensor from
-// it are gone; all members may be called from several threads at once. Whoever shortens the file or writes into it
-// meanwhile pulls the memory from under the tensors; save_safetensors() does neither, it replaces the file.
+// it are destroyed; all members may be called from several threads at once. The file must not be truncated or written
+// to while it is open, since its tensors are views of it; save_safetensors() replaces the file and is safe.
 class HEADWAY_API SafeTensors {
  public:
-  // Maps the file into memory and checks its whole header; throws an Error that names the file and what is wrong in it.
+  // Maps the file into memory and checks its whole header; throws an Error that names the file and the fault.
   static SafeTensors open(const std::filesystem::path& path);
 
   // All tensors in the order of their data in the file.
@@ -27,12 +27,12 @@ class HEADWAY_API SafeTensors {
 
   bool contains(std::string_view name) const;
 
-  // The tensor of that name, without a copy where its bytes are aligned for its dtype. It must not be written to: what
-  // is written never reaches the file, and shows in other tensors got from this file. Throws where there is no such
-  // name, or where its dtype is none of Headway's.
+  // The tensor of that name, without a copy where its bytes are aligned for its dtype. It must not be written to:
+  // writes never reach the file, but are visible in other tensors of this file. Throws where the name is missing or its
+  // dtype is not supported.
   Tensor get(std::string_view name) const;
 
-  // The file's own notes, such as {"format": "pt"}.
+  // The file's metadata, such as {"format": "pt"}.
   const std::map<std::string, std::string>& metadata() const;
 
  private:
@@ -46,8 +46,8 @@ class HEADWAY_API SafeTensors {
 HEADWAY_API std::map<std::string, Tensor> load_safetensors(const std::filesystem::path& path);
 
 // Writes the tensors, whatever their strides, and the metadata; names and metadata are UTF-8. A file of that name is
-// replaced at once and only when everything is on the disk: where anything fails, an Error is thrown and it is as it
-// was. A symbolic link of that name is replaced, not followed.
+// replaced atomically, and only when everything is on the disk: where anything fails, an Error is thrown and the old
+// file is unchanged. A symbolic link of that name is replaced, not followed.
 HEADWAY_API void save_safetensors(const std::filesystem::path& path, const std::map<std::string, Tensor>& tensors,
                                   const std::map<std::string, std::string>& metadata = {});
 

@@ -1,4 +1,4 @@
-// Sizes or strides of a tensor's dimensions: a small array without an allocation.
+// Sizes or strides of a tensor's dimensions: a small array without heap allocation.
 #pragma once
 
 #include <cstdint>

@@ -28,8 +28,8 @@ class HEADWAY_API Tensor {
   // An undefined tensor: "not given" in an options struct.
   Tensor() = default;
 
-  // ---- making tensors ----
-  // Owned memory, aligned to 64 bytes, its content unspecified.
+  // ---- creation ----
+  // Owned memory, aligned to 64 bytes, with unspecified contents.
   static Tensor empty(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu());
   static Tensor zeros(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu());
   static Tensor full(const Shape& shape, double value, DType dtype = DType::float32, Device device = Device::cpu());
@@ -50,14 +50,14 @@ class HEADWAY_API Tensor {
   static Tensor from(std::initializer_list<T> values, const Shape& shape) {
     return from(std::span<const T>(values.begin(), values.size()), shape);
   }
-  // A copy of as many values as the shape has.
+  // A copy of as many values as the shape has elements.
   template <typename T>
   static Tensor from(const T* values, const Shape& shape) {
     return copied(values, kAllOfShape, shape, dtype_of<T>);
   }
 
-  // A user's memory without a copy, in the dtype of its type. `release` runs when the last tensor on it goes. Memory of
-  // constants makes a tensor that is_read_only().
+  // A user's memory without a copy, in the dtype of its type. `release` is called when the last tensor on it is
+  // destroyed. Constant memory makes a tensor that is_read_only().
   template <typename T>
   requires(!std::is_void_v<T>) static Tensor wrap(T* data, const Shape& shape, std::function<void()> release = {}) {
     return wrap(Memory(data), shape, dtype_of<std::remove_const_t<T>>, std::move(release));
@@ -67,7 +67,7 @@ class HEADWAY_API Tensor {
     check_wrapped_count(memory.size(), shape, dtype_of<std::remove_const_t<T>>);
     return wrap(memory.data(), shape, std::move(release));
   }
-  // The elements of a vector, which must stay as it is until the last tensor on it goes.
+  // The elements of a vector, which must not be resized or destroyed before the last tensor on it.
   template <typename T>
   static Tensor wrap(std::vector<T>& values, const Shape& shape) {
     return wrap(std::span<T>(values), shape);
@@ -77,7 +77,7 @@ class HEADWAY_API Tensor {
     return wrap(std::span<const T>(values), shape);
   }
   template <typename T>
-  static Tensor wrap(const std::vector<T>&& values, const Shape& shape) = delete;  // it would go before the tensor
+  static Tensor wrap(const std::vector<T>&& values, const Shape& shape) = delete;  // its memory would dangle
 
   // The start of a user's memory; a pointer to constants makes it read-only.
   struct Memory {
@@ -88,19 +88,19 @@ class HEADWAY_API Tensor {
     void* data = nullptr;
     bool is_read_only = false;
   };
-  // The same in a dtype, and with strides, that are known when the program runs. Strides are in elements.
+  // The same with a dtype and strides that are known only at run time. Strides are in elements.
   static Tensor wrap(Memory memory, const Shape& shape, DType dtype, std::function<void()> release = {});
   static Tensor wrap(Memory memory, const Shape& shape, const Shape& strides, DType dtype,
                      std::function<void()> release = {}, Device device = Device::cpu());
 
-  // Pseudo-random values from a counter-based generator: the same seed gives the same values everywhere. Those of other
-  // devices are made on the CPU and copied.
+  // Pseudo-random values from a counter-based generator: the same seed gives the same values everywhere. For other
+  // devices they are computed on the CPU and copied.
   static Tensor randn(const Shape& shape, std::uint64_t seed, DType dtype = DType::float32,
                       Device device = Device::cpu());
   static Tensor uniform(const Shape& shape, double low, double high, std::uint64_t seed, DType dtype = DType::float32,
                         Device device = Device::cpu());
 
-  // ---- asking ----
+  // ---- properties and values ----
   bool defined() const { return impl_ != nullptr; }
   const Shape& shape() const;
   const Shape& strides() const;  // in elements
@@ -111,7 +111,7 @@ class HEADWAY_API Tensor {
   DType dtype() const;
   Device device() const;
   bool is_contiguous() const;
-  // Grows with every change in place of the storage, whichever view made it.
+  // Grows with every change of the storage in place, through any view of it.
   std::uint64_t version() const;
   // True for a view of memory that was wrapped as constant: fill(), copy_from() and optimizers refuse to change it.
   bool is_read_only() const;
@@ -131,7 +131,7 @@ class HEADWAY_API Tensor {
   // "float32[2, 3]"
   std::string describe() const;
 
-  // ---- views: the same storage seen otherwise ----
+  // ---- views, which share the storage ----
   Tensor transpose(int dim0, int dim1) const;
   Tensor permute(const std::vector<int>& dims) const;
   // Elements start, start + step, ... before end; negative positions count from the end, end is clipped.
@@ -154,7 +154,7 @@ class HEADWAY_API Tensor {
   Tensor to(DType dtype) const;    // itself when the dtype is the same
   Tensor to(Device device) const;  // itself when it is there already
 
-  // ---- changes in place: refused for tensors that take part in gradients, unless a NoGradGuard lives ----
+  // ---- changes in place; without a NoGradGuard, tensors that require gradients refuse them ----
   Tensor& fill(double value);
   Tensor& copy_from(const Tensor& source);  // converts the dtype, broadcasts the shape, from any device
 
@@ -165,14 +165,14 @@ class HEADWAY_API Tensor {
   Tensor& set_requires_grad(bool wanted = true);
   // True unless it is the result of a recorded operation.
   bool is_leaf() const;
-  // The gradient that backward() has added up so far; undefined before.
+  // The gradient that backward() has accumulated; undefined before the first call.
   Tensor grad() const;
   // Replaces the gradient; an undefined one clears it.
   void set_grad(const Tensor& gradient) const;
-  // The same storage, cut off from the record.
+  // The same storage without its gradient record.
   Tensor detach() const;
-  // Adds d(this)/d(leaf) to the gradient of every leaf. Without d_this the tensor has one element, and d_this is 1. The
-  // record is freed on the way unless `retain_graph`.
+  // Adds d(this)/d(leaf) to the gradient of every leaf. Without d_this the tensor must have one element, and d_this
+  // is 1. The record is freed unless `retain_graph`.
   void backward(const Tensor& d_this = {}, bool retain_graph = false) const;
 
  private:

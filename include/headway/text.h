@@ -1,5 +1,5 @@
-// Everything of libheadway_text: tokenizers, translation models, translation, their training and explanation. It brings
-// headway/headway.h with it, and is installed where that library is.
+// All of libheadway_text: tokenizers, translation models, translation, training and views of the attention. Includes
+// headway/headway.h, and is installed only together with libheadway_text.
 #pragma once
 
 #include "headway/attention_view.h"

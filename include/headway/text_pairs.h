@@ -20,7 +20,7 @@ struct TextPair {
   bool operator==(const TextPair&) const = default;
 };
 
-// Calls body for every pair of a file with one pair a line: source, tab, target, and optionally more fields after
+// Calls body for every pair of a file with one pair per line: source, tab, target, and optionally more fields after
 // another tab, which are ignored. The file is plain text, or a .zip with one .txt or .tsv file whose name does not
 // begin with "_". Lines end with "\n" or "\r\n"; empty lines are skipped. An Error names the file and the line that has
 // no tab or is not UTF-8.
@@ -43,8 +43,8 @@ struct CleaningReport {
   std::int64_t ratio = 0;       // pairs over max_ratio
   std::int64_t duplicates = 0;  // repetitions of a pair
 };
-// Cleans the texts (control characters become spaces, runs of spaces one space, spaces at the ends go), then removes
-// the pairs that the options refuse. Other white space, such as the no-break space, is part of the text and stays.
+// Cleans the texts (control characters become spaces, runs of spaces become one space, spaces at the ends are removed),
+// then removes the pairs that the options refuse. Other white space, such as the no-break space, is kept.
 HEADWAY_API CleaningReport clean_pairs(std::vector<TextPair>& pairs, const CleaningOptions& options = {});
 
 struct SplitPairs {

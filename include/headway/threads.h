@@ -1,4 +1,4 @@
-// How many threads Headway computes with.
+// The number of threads that Headway uses.
 #pragma once
 
 #include "headway/export.h"
@@ -6,10 +6,10 @@
 namespace headway {
 inline namespace v0 {
 
-// Sets the number of threads, the caller's included; at least 1. Results do not depend on it, bit for bit.
+// Sets the number of threads, the caller's included; at least 1. Results are bit-identical for any number.
 HEADWAY_API void set_num_threads(int count);
 
-// The number in use: what was set, else the environment's HEADWAY_NUM_THREADS, else the processor's count.
+// The number in use: the one that was set, else HEADWAY_NUM_THREADS of the environment, else one per processor.
 HEADWAY_API int num_threads();
 
 }  // namespace v0

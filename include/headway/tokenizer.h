@@ -1,4 +1,4 @@
-// Text to tokens and back: SentencePiece models, and the two of them in a Marian model directory. Part of
+// Text to tokens and back: SentencePiece models, and the tokenizer of a Marian model directory. Part of
 // libheadway_text (CMake: headway::text).
 #pragma once
 
@@ -28,8 +28,8 @@ struct PieceTrainingOptions {
 class HEADWAY_API SentencePieces {
  public:
   static SentencePieces load(const std::filesystem::path& file);
-  // Learns pieces from sentences (UTF-8) and writes the model to `file`. The same sentences give the same bytes for any
-  // number of threads.
+  // Learns pieces from sentences (UTF-8) and writes the model to `file`. The same sentences produce the same bytes with
+  // any number of threads.
   static SentencePieces train(const std::vector<std::string>& sentences, const std::filesystem::path& file,
                               const PieceTrainingOptions& options = {});
 

@@ -20,7 +20,7 @@ inline namespace v0 {
 struct BatchPosition {
   std::int64_t step = 0;   // counted from 1
   std::int64_t part = 0;   // of the step: 0 .. accumulate - 1
-  std::int64_t index = 0;  // batches of all steps, from 0. A loss that depends on nothing else resumes by itself
+  std::int64_t index = 0;  // of the batch in the whole run, from 0; a loss that uses only it resumes without save_state
 };
 
 struct BatchLoss {
@@ -54,13 +54,13 @@ struct TrainingOptions {
   std::int64_t keep_checkpoints = 3;
   bool resume = true;  // continue from the newest checkpoint in the directory; false: it must hold none
 
-  // .jsonl or .csv by its ending, one line per step. When training begins, lines after the checkpoint's step are cut
-  // off, and all of them where there is no checkpoint.
+  // .jsonl or .csv by its ending, one line per step. When training begins, lines after the checkpoint's step are
+  // removed; without a checkpoint, all of them.
   std::filesystem::path log = {};
-  std::ostream* progress = nullptr;  // a line that is rewritten on a terminal; elsewhere a new line now and then
+  std::ostream* progress = nullptr;  // one line, rewritten in place, on a terminal; elsewhere a new line at intervals
   double progress_seconds = 0.5;     // between two updates on a terminal; elsewhere 20 times as long
   std::function<void(const StepReport&)> on_step = {};
-  std::function<bool()> should_stop = {};  // asked after every step; true writes a checkpoint and ends the loop
+  std::function<bool()> should_stop = {};  // called after every step; true writes a checkpoint and ends the loop
 
   // More state for a checkpoint, such as the position in the data, as UTF-8 text.
   std::function<std::string()> save_state = {};
@@ -77,19 +77,19 @@ struct TrainingReport {
 };
 
 // Minimises the loss. The module is put into training mode; the optimizer's learning rate follows the schedule. Before
-// every loss the random state is set to a hash of (seed, step, part), and at the end to what it was. A run that is
-// killed at any moment and called again with the same arguments ends with the same bits as one that never stopped.
+// every loss the random state is set to a hash of (seed, step, part), and restored at the end. A run that is killed at
+// any moment and called again with the same arguments ends with the same bits as an uninterrupted one.
 HEADWAY_API TrainingReport train(const Module& module, Optimizer& optimizer, const Schedule& schedule,
                                  const std::function<BatchLoss(const BatchPosition&)>& loss_of,
                                  const TrainingOptions& options);
 
-// ---- checkpoints: one safetensors file each, replaced at once or not at all; the same from every device ----
+// ---- checkpoints: one safetensors file each, written atomically; independent of the device ----
 
 struct Checkpoint {
   std::int64_t step = 0;  // the last one taken
   StateDict module = {};
   StateDict optimizer = {};
-  std::string state = {};  // what TrainingOptions::save_state gave
+  std::string state = {};  // what TrainingOptions::save_state returned
   std::uint64_t seed = 0;  // TrainingOptions::seed; resuming with another one is an error
   double loss = 0.0;       // of the last step
   std::int64_t skipped_steps = 0;
@@ -98,7 +98,7 @@ struct Checkpoint {
 };
 
 // Writes directory/step-00001000.safetensors and removes all but the last `keep`. Where writing fails, an Error is
-// thrown and the earlier ones are as they were.
+// thrown and the earlier ones are unchanged.
 HEADWAY_API void save_checkpoint(const std::filesystem::path& directory, const Checkpoint& checkpoint,
                                  std::int64_t keep = 3);
 // The newest checkpoint that can be read, with the unreadable ones listed in it; nothing where the directory has none.

@@ -1,4 +1,4 @@
-// The Transformer of "Attention Is All You Need": names, defaults and results of torch.nn's, batch first.
+// The Transformer of "Attention Is All You Need": with the names, defaults and results of torch.nn, batch first.
 #pragma once
 
 #include <cstdint>
@@ -27,12 +27,12 @@ struct TransformerLayerOptions {
   DType dtype = DType::float32;
 };
 
-// What an encoder or one of its layers reads, and which tokens may look at which.
+// The input of an encoder or of one of its layers.
 struct EncoderInput {
   Tensor source = {};            // [batch, length, d_model]
-  PerEntry source_lengths = {};  // tokens of each entry; what follows is padding
+  PerEntry source_lengths = {};  // non-padding tokens of each entry, which come first
   Mask mask = {};                // [length, length], or [batch, heads, length, length] where a size of 1 broadcasts
-  Mask padding_mask = {};        // [batch, length]: padding anywhere; the lengths or this, not both
+  Mask padding_mask = {};        // [batch, length]: padding at any position; excludes source_lengths
   Causal causal = Causal::none;
   Weights weights = Weights::none;
 };
@@ -49,8 +49,8 @@ struct EncoderResult {
 
 struct DecoderInput {
   Tensor target = {};            // [batch, target_length, d_model]
-  Tensor memory = {};            // [batch, source_length, d_model]: what the encoder gave
-  PerEntry target_lengths = {};  // tokens of each entry; what follows is padding
+  Tensor memory = {};            // [batch, source_length, d_model]: the encoder's output
+  PerEntry target_lengths = {};  // non-padding tokens of each entry, which come first
   PerEntry memory_lengths = {};  // likewise
   Mask target_mask = {};
   Mask memory_mask = {};
@@ -106,7 +106,7 @@ class HEADWAY_API TransformerDecoderLayer : public Module {
  public:
   explicit TransformerDecoderLayer(const TransformerLayerOptions& options);
   DecoderLayerResult forward(const DecoderInput& input) const;
-  // One or a few new tokens, with what came before in the caches; target is then these tokens alone.
+  // `target` holds only the new tokens; the caches hold the keys and values of the tokens before them.
   DecoderLayerResult forward(const DecoderInput& input, KeyValueCache* self_cache, KeyValueCache* memory_cache) const;
 
  private:
@@ -162,8 +162,8 @@ struct TransformerOptions {
 struct TransformerInput {
   Tensor source = {};            // [batch, source_length, d_model]
   Tensor target = {};            // [batch, target_length, d_model]
-  PerEntry source_lengths = {};  // tokens of each source; its padding is hidden from the encoder and from the decoder
-  PerEntry target_lengths = {};  // tokens of each target
+  PerEntry source_lengths = {};  // non-padding tokens of each source, for the encoder and for the attention to it
+  PerEntry target_lengths = {};  // non-padding tokens of each target
   Mask source_mask = {};
   Mask target_mask = {};
   Mask memory_mask = {};
@@ -182,7 +182,7 @@ struct TransformerResult {
   std::vector<Tensor> cross_weights;    // of the decoder's attention to the memory, likewise
 };
 
-// Encoder and decoder, each with a final norm. Parameters: encoder.*, decoder.*; matrices start Xavier-uniform.
+// Encoder and decoder, each with a final norm. Parameters: encoder.*, decoder.*; matrices are Xavier-uniform.
 class HEADWAY_API Transformer : public Module {
  public:
   explicit Transformer(const TransformerOptions& options);

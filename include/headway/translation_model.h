@@ -24,7 +24,7 @@ struct TranslationModelOptions {
   std::int64_t decoder_attention_heads = 8;
   std::int64_t encoder_ffn_dim = 1024;
   std::int64_t decoder_ffn_dim = 1024;
-  double dropout = 0.1;             // on embeddings and on what each sublayer gives
+  double dropout = 0.1;             // on embeddings and on the output of each sublayer
   double attention_dropout = 0.0;   // on attention weights
   double activation_dropout = 0.0;  // inside the feed-forward network
   Activation activation = Activation::relu;
@@ -37,7 +37,7 @@ struct TranslationModelOptions {
 
 struct TranslationInput {
   Tensor source = {};            // [batch, source_length] int64 ids, padded at the end
-  PerEntry source_lengths = {};  // tokens of each source; default: nothing is padding
+  PerEntry source_lengths = {};  // non-padding tokens of each source; default: all
   Tensor target = {};            // [batch, target_length] int64 ids, the decoder's input; begins with the start token
   Weights weights = Weights::none;
 };
@@ -51,20 +51,20 @@ struct TranslationResult {
 };
 
 // Post-norm Transformer with one embedding for source, target and output. Parameter names are those of the fused
-// layers ("encoder.layers.0.self_attn.in_proj_weight"); files have Marian's. The row of <pad> is zero and is not
-// trained; only a model that was loaded with another row trains it, as Hugging Face's models do.
+// layers ("encoder.layers.0.self_attn.in_proj_weight"); files use Marian's names. The row of <pad> is zero and is
+// not trained, unless the loaded row is not zero; then it is trained as Hugging Face does.
 class HEADWAY_API TranslationModel : public Module {
  public:
   explicit TranslationModel(const TranslationModelOptions& options);
 
   // Reads config.json and model.safetensors; tensors of 16 bits become float32.
   static TranslationModel load(const std::filesystem::path& directory);
-  // Writes config.json, generation_config.json and model.safetensors with tensors of `dtype`, each at once or not at
-  // all.
+  // Writes config.json, generation_config.json and model.safetensors with tensors of `dtype`, each file
+  // atomically.
   void save(const std::filesystem::path& directory, DType dtype = DType::float32) const;
 
   TranslationResult forward(const TranslationInput& input) const;
-  // The encoder's output [batch, source_length, d_model], and its weights where they are asked for.
+  // The encoder's output [batch, source_length, d_model], and its weights on request.
   EncoderResult encode(const Tensor& source, const PerEntry& source_lengths = {},
                        Weights weights = Weights::none) const;
   // Logits [batch, vocab_size] of the next token, for one new token id per entry: tokens [batch] int64. The memory is

@@ -22,7 +22,7 @@ struct BleuScore {
 // Corpus BLEU with 13a tokens and exponential smoothing, one reference each.
 HEADWAY_API BleuScore bleu(const std::vector<std::string>& hypotheses, const std::vector<std::string>& references);
 
-// A sentence as 13a splits it, joined by spaces.
+// The 13a tokens of a sentence, joined by spaces.
 HEADWAY_API std::string tokenize_13a(std::string_view sentence);
 
 struct ChrfScore {

@@ -21,11 +21,11 @@
 namespace headway {
 inline namespace v0 {
 
-// How the learning rate changes after the warm-up, in which it rises in a line to its peak.
+// How the learning rate changes after the warm-up, in which it rises linearly to its peak.
 enum class LearningRateSchedule {
   cosine,        // falls to 1% of the peak in half a cosine
   inverse_sqrt,  // falls with the square root of the step: the schedule of "Attention Is All You Need"
-  linear,        // falls to 1% of the peak in a line
+  linear,        // falls linearly to 1% of the peak
   constant,
 };
 
@@ -33,14 +33,14 @@ enum class LearningRateSchedule {
 // of their values ("cosine", "float32"). Every field has a default; an unknown field is an Error.
 struct TranslationTrainingConfig {
   // data
-  std::filesystem::path data = {};         // sentence pairs: source, tab, target a line; plain or inside a .zip
+  std::filesystem::path data = {};         // sentence pairs: a line is source, tab, target; plain or inside a .zip
   std::filesystem::path data_target = {};  // where set, `data` holds the sources line by line and this file the targets
   std::string source_language = "eng";
   std::string target_language = "deu";
   bool both_directions = true;
   std::int64_t max_characters = 400;  // pairs with a longer side are left out
   double max_ratio = 4.0;             // pairs whose sides differ more in length are left out
-  std::int64_t max_pairs = 0;         // train on the first so many pairs; 0: on all
+  std::int64_t max_pairs = 0;         // train on this many first pairs; 0: on all
   std::string data_source = {};       // origin and licence of the pairs, for the model card
 
   // tokenizer
@@ -54,15 +54,15 @@ struct TranslationTrainingConfig {
   std::int64_t decoder_layers = 4;
   std::int64_t feed_forward = 1024;          // inner width of the feed-forward networks
   Activation activation = Activation::relu;  // relu, gelu or silu
-  double dropout = 0.15;                     // on embeddings and on what each sublayer gives
+  double dropout = 0.15;                     // on embeddings and on the output of each sublayer
   double attention_dropout = 0.0;            // on attention weights
   double activation_dropout = 0.0;           // inside the feed-forward networks
 
   // optimization
   std::int64_t epochs = 27;
-  std::int64_t max_steps = 0;         // ends the run after so many steps; 0: `epochs` decide
+  std::int64_t max_steps = 0;         // ends the run after this many steps; 0: after `epochs`
   std::int64_t batch_tokens = 12000;  // tokens of source plus target in a batch, padding included
-  std::int64_t accumulate = 1;        // batches whose gradients make one step
+  std::int64_t accumulate = 1;        // batches whose gradients are accumulated into one step
   double learning_rate = 1e-3;        // the peak, reached after the warm-up
   std::int64_t warmup_steps = 1500;
   LearningRateSchedule schedule = LearningRateSchedule::cosine;
@@ -83,7 +83,7 @@ struct TranslationTrainingConfig {
   std::int64_t keep_checkpoints = 3;
   std::int64_t validate_every = 1000;     // steps; the last step is always validated
   std::int64_t validate_sentences = 500;  // of each direction; 0: all
-  // Ends the run after so many validations in a row without a better BLEU, and saves the best weights instead of the
+  // Ends the run after this many validations in a row without a better BLEU, and saves the best weights instead of the
   // last ones. 0: never.
   std::int64_t patience = 0;
   DType weights = DType::float32;  // element type in model.safetensors: float32, float16 or bfloat16
@@ -109,7 +109,7 @@ HEADWAY_API std::vector<ConfigField> translation_training_fields();
 struct TranslationRunOptions {
   bool resume = false;                     // continue from output/training; false: it must hold no checkpoint
   std::ostream* progress = nullptr;        // where progress is written; nullptr: nowhere
-  std::function<bool()> should_stop = {};  // asked after every step; true writes a checkpoint and ends the run
+  std::function<bool()> should_stop = {};  // called after every step; true writes a checkpoint and ends the run
 };
 
 struct ValidationReport {

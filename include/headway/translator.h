@@ -18,10 +18,10 @@ inline namespace v0 {
 
 // How translations are searched for.
 struct SearchOptions {
-  std::int64_t beam = 1;         // hypotheses that are kept at every step; 1 is greedy search
+  std::int64_t beam = 1;         // hypotheses kept at every step; 1 is greedy search
   std::int64_t num_best = 1;     // hypotheses to return, at most `beam`
   double length_penalty = 1.0;   // a hypothesis's score is its log-probability / length ^ length_penalty
-  std::int64_t max_length = 0;   // most tokens of a translation; 0: 2 * source + 50, within the model's positions
+  std::int64_t max_length = 0;   // the most tokens of a translation; 0: 2 * source + 50, within the model's positions
   std::int64_t batch_size = 32;  // sentences decoded together; they are sorted by length and returned in input order
   // Called after every new token with its id and, by Translator, the text so far. Needs greedy search and one source.
   std::function<void(std::int64_t token, const std::string& text)> on_token = nullptr;
@@ -30,7 +30,7 @@ struct SearchOptions {
 struct Hypothesis {
   std::vector<std::int64_t> tokens;  // without the start token; ends with </s> where it is complete
   double score = 0.0;                // log-probability / length ^ length_penalty
-  bool complete = false;             // </s> came within max_length
+  bool complete = false;             // </s> was chosen within max_length
 };
 
 // Hypotheses for each source (ids with </s>), the best first, computed on the model's device.
@@ -43,7 +43,7 @@ struct TranslateOptions {
   std::string to = {};  // the target language, as "de", "deu" or "German"; empty: see Translator::translate()
 };
 
-// What a caller may want to know about how a text was translated.
+// Remarks on the translation of a text.
 struct TranslationNotes {
   bool empty = false;                   // the text has no characters
   bool blank = false;                   // the text is white space alone

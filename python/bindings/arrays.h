@@ -1,4 +1,4 @@
-// Functions that take arrays of any library and give back the same kind.
+// Functions that take arrays of any library and return the same kind.
 #pragma once
 
 #include <optional>
@@ -33,7 +33,7 @@ class Arrays {
     return compute();
   }
 
-  // The tensor as an array of the kind that came, None where it is undefined.
+  // The tensor as an array of the inputs' kind, None where it is undefined.
   nb::object give(const Tensor& tensor) const;
 
   // run(), then give().

@@ -22,7 +22,7 @@ Tensor read_tensor(const std::string& argument, nb::handle value) {
   return *tensor;
 }
 
-// Gives results in the form that the query has.
+// Returns results in the query's form.
 class Results {
  public:
   explicit Results(nb::handle query) : api_(exchange_api_of(query)) {}
@@ -49,7 +49,7 @@ CumulativeLengths read_cumulative(const std::string& argument, nb::handle value)
 
 Window read_window(const std::string& argument, nb::handle value) {
   if (!(nb::isinstance<nb::list>(value) || nb::isinstance<nb::tuple>(value)) || nb::len(value) != 2) {
-    refuse(argument, value, "a pair (left, right), where None is no limit");
+    refuse(argument, value, "a pair (left, right), where None means no limit");
   }
   Window window;
   const nb::object left = value[0];

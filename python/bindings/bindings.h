@@ -1,4 +1,4 @@
-// What the files of the binding share.
+// Declarations that the files of the binding share.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -31,7 +31,7 @@ void bind_optimizers(nb::module_& module);
 void bind_training(nb::module_& module);
 void bind_files(nb::module_& module);
 
-// Counts one computation by Headway; _core.call_count() gives the sum, by which tests see that Headway did the work.
+// Counts one computation by Headway; _core.call_count() returns the sum, by which tests see that Headway did the work.
 void count_call();
 
 // A TypeError: "attention: window is of type int, expected ...".
@@ -75,8 +75,8 @@ Tensor borrow_exchanged(const ExchangeApi& api, nb::handle object, const std::st
 // The tensor as an object of the API's library, on the same memory; None where it is undefined.
 nb::object give_exchanged(const ExchangeApi& api, const Tensor& tensor);
 
-// While it lives, work on a GPU tensor's device goes to the stream that the tensor's library uses now: that of the
-// exchange API, or the default stream. Nothing for a tensor on the CPU.
+// While it exists, work on a GPU tensor's device is enqueued on the stream that the tensor's library uses now: that of
+// the exchange API, or the default stream. Nothing for a tensor on the CPU.
 class StreamOf {
  public:
   StreamOf(const Tensor& tensor, const ExchangeApi* api);

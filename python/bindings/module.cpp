@@ -8,7 +8,7 @@ namespace nb = nanobind;
 
 NB_MODULE(_core, module) {
   module.doc() = "Headway's C++ library, one to one; the package headway is its face.";
-  nb::set_leak_warnings(false);  // arrays that live until the interpreter ends are no leak
+  nb::set_leak_warnings(false);  // arrays that live until the interpreter ends are not leaks
   nb::register_exception_translator([](const std::exception_ptr& error, void*) {
     try {
       std::rethrow_exception(error);

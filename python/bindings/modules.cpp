@@ -59,7 +59,7 @@ void bind_base(nb::module_& module) {
       .def("state_dict", &Module::state_dict, "Parameters and buffers by name, sharing memory with the module.")
       .def("load_state_dict", &load, "values"_a, "strict"_a = true,
            "Copies values in, arrays of any library; nothing changes when anything is wrong.")
-      .def("train", &Module::train, "on"_a = true, "Dropout works in training alone.")
+      .def("train", &Module::train, "on"_a = true, "Dropout is active only in training mode.")
       .def("eval", &Module::eval, "The opposite of train().")
       .def_prop_ro("is_training", &Module::is_training, "Whether dropout works.")
       .def(
@@ -124,7 +124,7 @@ void bind_tokens(nb::module_& module) {
       },
       "count"_a, "width"_a, nb::kw_only(), "padding_index"_a.none() = nb::none(), "dtype"_a = "float32");
   bind_forward(embedding);
-  nb::class_<Dropout, Module> dropout(module, "Dropout", "Drops elements in training, does nothing otherwise.");
+  nb::class_<Dropout, Module> dropout(module, "Dropout", "Drops elements in training mode; the identity otherwise.");
   dropout.def(nb::init<double>(), "probability"_a = 0.5);
   bind_forward(dropout);
 }

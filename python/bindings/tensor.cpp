@@ -1,4 +1,4 @@
-// headway.Tensor: arrays of other libraries without a copy, both ways, and what tensors can do by themselves.
+// headway.Tensor: arrays of other libraries without a copy, both ways, and the methods of tensors.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -51,7 +51,7 @@ Tensor from_array(nb::handle object, const std::string& name, bool bfloat16_bits
     shape.push_back(static_cast<std::int64_t>(array.shape(dim)));
     strides.push_back(array.stride(dim));
   }
-  // Read-only memory is only ever read: whoever writes into a tensor made it.
+  // Read-only memory is only read: operations write only into tensors that they made.
   void* data = const_cast<void*>(static_cast<const void*>(array.data()));
   return Tensor::wrap(
       data, shape, strides, dtype, [keep = std::move(array)]() {}, device);

@@ -60,7 +60,7 @@ class LayerArguments {
     return value.ptr() == Py_True;
   }
 
-  // A TypeError where anything was given that nobody took.
+  // Throws a TypeError where an argument is unknown.
   void finish() const {
     for (const auto& [key, value] : given_) {
       throw nb::type_error((name_ + ": there is no option " + nb::cast<std::string>(key)).c_str());

@@ -58,7 +58,7 @@ def attention(
         that broadcast to [batch, heads, query_length, key_length]. One of them at most
     bias: added to the scores; shaped like the mask; -inf is masked
     scale: default 1 / sqrt(head_dim)
-    window: (left, right), how far a query sees from its own position; None is no limit
+    window: (left, right), how far a query sees from its own position; None means no limit
     key_lengths: keys at and past this count are padding; one integer or one per batch entry
     cu_query_lengths, cu_key_lengths: where sequences begin in a packed batch of 1, and the end: [sequences + 1]
     softcap: scores become softcap * tanh(scores / softcap), before bias and mask

@@ -1,6 +1,6 @@
 """Operations with gradients, on arrays of any library; what comes out is of the first array's kind.
 
-Only headway.Tensor records gradients: other arrays are computed with and given back as they are.
+Only headway.Tensor records gradients: results of other kinds of arrays have no gradients.
 """
 
 from headway._core import (

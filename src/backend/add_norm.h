@@ -1,4 +1,4 @@
-// A residual connection and its norm by one operation after the other: for devices and shapes without a kernel of it.
+// A residual connection and its norm as separate operations, for devices and shapes without a fused kernel.
 #pragma once
 
 #include "backend/backend.h"
@@ -16,7 +16,7 @@ inline void add_dense(Backend& backend, const Tensor& a, const Tensor& b, const 
   if (task.columns > 0) backend.binary(task);
 }
 
-// result = base + dropout(x), or the dropout alone where there is no base; all dense and of one dtype.
+// result = base + dropout(x), or only the dropout where base is undefined; all dense and of one dtype.
 inline void drop_dense(Backend& backend, const Tensor& base, const Tensor& x, const ElementDropout& rule,
                        const Tensor& result) {
   backend.dropout({.dtype = x.dtype(),

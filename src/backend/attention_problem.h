@@ -1,4 +1,4 @@
-// One call of attention, checked and spelled out: what every backend computes from.
+// One call of attention, checked and complete: the input of every backend.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct Sequence {
   std::int64_t query_length = 0;
   std::int64_t key_begin = 0;     // first row of the keys and values
   std::int64_t key_length = 0;    // rows that belong to it, padding included
-  std::int64_t key_count = 0;     // rows that are no padding
+  std::int64_t key_count = 0;     // non-padding rows
   std::int64_t query_offset = 0;  // position of the first query among the keys
 };
 
@@ -37,7 +37,7 @@ struct AttentionProblem {
   Tensor bias;                       // likewise, floating
   std::vector<double> alibi_slopes;  // (sequences, heads), or empty
   std::vector<double> sinks;         // (heads), or empty
-  Dropout dropout;
+  DropoutRule dropout;
   bool deterministic = true;
   Weights weights = Weights::none;
   WeightsOf weights_of = WeightsOf::softmax;
@@ -49,7 +49,7 @@ struct AttentionProblem {
   std::int64_t group() const { return kv_heads == 0 ? 1 : heads / kv_heads; }
 };
 
-// What the backward has beside the problem; absent gradients are undefined tensors.
+// The backward's inputs beside the problem; absent gradients are undefined tensors.
 struct AttentionBackwardInputs {
   Tensor output;
   Tensor logsumexp;

@@ -1,4 +1,4 @@
-// What a device does for tensors and operations: one interface for the CPU and for every other device.
+// The interface of a device for tensors and operations, the same for the CPU and every other device.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@
 
 namespace headway::inline v0::internal {
 
-// Work that a device does again and again.
+// Recorded work that a device can replay.
 class RecordedWork {
  public:
   virtual ~RecordedWork() = default;
@@ -35,15 +35,15 @@ class Backend : public DeviceMemory {
   // ---- the device ----
   // "NVIDIA H200, 139.8 GiB, compute capability 9.0"
   virtual std::string description() = 0;
-  // Waits for all that this thread gave to the device.
+  // Waits for all work that this thread has enqueued.
   virtual void synchronize() = 0;
-  // Where this thread's work goes from now on: a cudaStream_t; null: a stream of Headway's own. Without effect where a
-  // device has no streams.
+  // Sets the stream of this thread's work: a cudaStream_t; null: a stream of Headway's own. Without effect on a device
+  // without streams.
   virtual void set_stream(void* stream) = 0;
   virtual void* stream() = 0;
-  // Calls work() and keeps what it gives to the device, which does none of it before a replay. Memory that work() takes
-  // it must give back; it may not copy from or to the host, nor wait. A device that does its work at once calls work()
-  // at every replay instead.
+  // Calls work() and records what it enqueues, which runs only when it is replayed. work() must release all memory that
+  // it allocates, and may neither copy from or to the host nor wait. A device without a queue calls work() at every
+  // replay instead.
   virtual std::unique_ptr<RecordedWork> record(const std::function<void()>& work) = 0;
 
   // ---- elementwise ----
@@ -52,7 +52,7 @@ class Backend : public DeviceMemory {
   virtual void scale(const ScaleTask& task) = 0;
   virtual void lerp(const LerpTask& task) = 0;
   virtual void activate(const ActivateTask& task) = 0;
-  // d_before = d_after * factor * slope, and its column sums in the same pass where they are wanted.
+  // d_before = d_after * factor * slope, and its column sums in the same pass where they are requested.
   virtual void activation_backward(const ActivationBackward& task) = 0;
   virtual void dropout(const DropoutTask& task) = 0;
   virtual void column_sums(const ColumnSums& task) = 0;
@@ -102,7 +102,7 @@ class Backend : public DeviceMemory {
   virtual std::vector<double> sum_of_squares(std::span<const ParameterSpan> parameters) = 0;
 
   // ---- attention ----
-  // Fills result.output, whose last dimension is contiguous, result.logsumexp and, where asked for, result.weights,
+  // Fills result.output, whose last dimension is contiguous, result.logsumexp and, on request, result.weights,
   // which are contiguous; all are allocated.
   virtual void attention(const AttentionProblem& problem, AttentionResult& result) = 0;
   // Fills the gradients, which are allocated with contiguous last dimensions; bias and sinks only where they are
@@ -118,7 +118,7 @@ class Backend : public DeviceMemory {
   virtual void take_best(const TakeBest& task) = 0;
   virtual void gather_rows(const GatherRows& task) = 0;
 
-  // Sums of gradients are additions as any other.
+  // Gradients are accumulated by binary().
   void accumulate(DType dtype, std::int64_t count, void* sum, const void* more) final {
     binary({.operation = Binary::add,
             .dtype = dtype,

@@ -12,14 +12,14 @@ namespace {
 
 constexpr const char* kLibrary = "libheadway_cuda.so.0";
 
-// Why there are no GPUs, for as long as the process lives.
+// An empty list with its reason, which lives as long as the process.
 DeviceList without_devices(std::string problem) {
   static std::string kept;
   kept = std::move(problem);
   return {.problem = kept.c_str()};
 }
 
-// HEADWAY_CUDA_LIBRARY, the file beside libheadway.so or the program that contains it, or wherever the system looks.
+// HEADWAY_CUDA_LIBRARY, the file beside libheadway.so or the program that contains it, or the system's search path.
 std::string library_file() {
   const char* named = std::getenv("HEADWAY_CUDA_LIBRARY");
   if (named != nullptr && *named != '\0') return named;
@@ -34,7 +34,7 @@ std::string library_file() {
 
 }  // namespace
 
-// The library is never closed, since memory of it may outlive everything.
+// The library is never closed, since its memory may outlive all static objects.
 DeviceList cuda_devices() {
   const std::string file = library_file();
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -45,7 +45,7 @@ DeviceList cuda_devices() {
   const auto interface = reinterpret_cast<CudaInterface>(dlsym(library, kCudaInterfaceName));
   const auto devices = reinterpret_cast<CudaDevices>(dlsym(library, kCudaDevicesName));
   if (interface == nullptr || devices == nullptr) {
-    return without_devices(file + " is no CUDA backend of this version of Headway");
+    return without_devices(file + " is not a CUDA backend of this version of Headway");
   }
   if (std::string_view(interface()) != kInterfaceHash) {
     return without_devices(file + " is of another build than this Headway: its interface is " + interface() +

@@ -1,4 +1,4 @@
-// What libheadway asks of libheadway_cuda.so: two C functions, which both sides know from here.
+// The interface of libheadway_cuda.so to libheadway: two C functions, declared here for both sides.
 #pragma once
 
 #include "backend/registry.h"
@@ -6,10 +6,10 @@
 namespace headway::inline v0::internal {
 
 // A hash of the headers through which both libraries call each other, written by cmake/interface_hash.cmake. Virtual
-// functions and structs are called and read by their places, so only libraries with the same hash fit together.
+// functions and struct members are found by their offsets, so only libraries with the same hash fit together.
 extern const char* const kInterfaceHash;
 
-// const char* headway_cuda_interface(): the kInterfaceHash that the library was built with. Asked first.
+// const char* headway_cuda_interface(): the kInterfaceHash that the library was built with. Called first.
 inline constexpr const char* kCudaInterfaceName = "headway_cuda_interface";
 using CudaInterface = const char* (*)();
 

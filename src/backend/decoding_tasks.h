@@ -1,5 +1,5 @@
 // Steps of decoding as every backend takes them. Features are the last dimension, which is contiguous everywhere; all
-// other tensors are dense. An index out of range gives a row of NaN, or writes nothing.
+// other tensors are dense. An index out of range yields a row of NaN, or writes nothing.
 #pragma once
 
 #include <cstdint>
@@ -41,11 +41,11 @@ struct TopTokens {
 
 struct TopTask {
   Tensor logits;               // [rows, classes]
-  std::int64_t excluded = -1;  // counts in logsumexp and is never taken; -1: none
+  std::int64_t excluded = -1;  // counts in logsumexp and is never chosen; -1: none
   TopTokens top;
 };
 
-// What greedy search has chosen, step by step.
+// The tokens that greedy search has chosen, step by step.
 struct GreedyHistory {
   Tensor tokens;  // [capacity, rows] int64
   Tensor scores;  // [capacity, rows] float32: log-probabilities
@@ -59,7 +59,7 @@ struct TakeBest {
   Tensor position;  // [1] int64
 };
 
-// result[i] = source[indices[i]], zeros where there is no such row.
+// result[i] = source[indices[i]], zeros where the index is out of range.
 struct GatherRows {
   Tensor source;   // [count, ...]
   Tensor indices;  // [rows] int64

@@ -1,4 +1,4 @@
-// Devices by name, and what their users ask of them.
+// Devices by name, and the members that need a backend.
 #include "headway/device.h"
 
 #include <charconv>

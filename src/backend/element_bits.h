@@ -1,4 +1,4 @@
-// Elements as whole numbers of their size, for what moves them without looking at their values.
+// Elements as integers of their size, for operations that only move them.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace headway::inline v0::internal {
 
-// Calls the body with the whole number of an element's size: dispatch_size(dtype, [&]<typename Bits>() {...}).
+// Calls the body with the integer type of an element's size: dispatch_size(dtype, [&]<typename Bits>() {...}).
 template <typename Body>
 void dispatch_size(DType dtype, const Body& body) {
   switch (item_size(dtype)) {

@@ -30,7 +30,7 @@ struct MatmulProblem {
   const std::byte* bias = nullptr;  // (columns), of the result's dtype, contiguous; null: none
   Activation activation = Activation::none;
   Matrix before_activation = {};        // (batch, rows, columns): where a b + bias is kept too; data null: nowhere
-  const std::byte* packed_b = nullptr;  // b as Backend::pack_weight() gave it, for a batch of one; null: not packed
+  const std::byte* packed_b = nullptr;  // b as Backend::pack_weight() returned it, for a batch of one; null: not packed
   // result += a b, without bias and activation. Results of 16 bits are rounded once; the CPU does not take them.
   bool accumulate = false;
 };

@@ -7,12 +7,12 @@
 
 namespace headway::inline v0::internal {
 
-// One parameter and what an optimizer keeps about it: dense memory of `count` elements each. The state is float64 for
+// One parameter and its optimizer state: dense memory of `count` elements each. The state is float64 for
 // float64 and float32 for the other dtypes, zero at first.
 //
 // A 16-bit parameter may have a master, float32: a step starts from the master and leaves it in full, and the value is
-// the master rounded. Where the value is not that at the beginning of a step, somebody else has set it, and the step
-// starts from the value.
+// the master rounded. Where the value is not the rounded master at the beginning of a step, it was set by other
+// code, and the step starts from the value.
 struct ParameterSpan {
   void* value = nullptr;           // of dtype
   float* master = nullptr;         // of 16-bit values; null: none
@@ -31,7 +31,7 @@ struct SgdStep {
   double dampening = 0;
   double weight_decay = 0;
   bool nesterov = false;
-  double gradient_factor = 1;  // gradients count times this, for clipping; they are not changed
+  double gradient_factor = 1;  // multiplies the gradients, for clipping; they are not changed
 };
 
 enum class WeightDecay {

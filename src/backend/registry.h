@@ -1,4 +1,4 @@
-// Where backends are found: every kind of device has one entry, the CPU like any other.
+// The registry of backends: one entry for each kind of device, the CPU included.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace headway::inline v0::internal {
 
-// The devices of one kind, as a backend gives them.
+// The devices of one kind, as their backend reports them.
 struct DeviceList {
   const char* problem = "";  // why none can be used; empty where they can
   int count = 0;
@@ -20,7 +20,7 @@ struct DeviceList {
 DeviceList cpu_devices();
 DeviceList cuda_devices();
 
-// What the registry knows about a kind.
+// The registry's entry of a kind.
 struct Devices {
   std::string problem;  // empty where they can be used
   std::vector<Backend*> backends;
@@ -31,7 +31,7 @@ const Devices& devices_of(Device::Kind kind);
 // The backend of a device; throws where there is none.
 Backend& backend_of(Device device);
 
-// That of the device where the tensor is.
+// The backend of the tensor's device.
 inline Backend& backend_of(const Tensor& tensor) { return backend_of(tensor.device()); }
 
 }  // namespace headway::inline v0::internal

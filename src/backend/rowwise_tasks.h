@@ -39,7 +39,7 @@ struct AddNormInputs {
 
 struct AddNormBackwardInputs {
   NormBackwardInputs norm = {};  // of the sum
-  Tensor d_sum = {};             // what came for the sum itself; undefined: nothing
+  Tensor d_sum = {};             // the gradient of the sum itself; undefined: zero
   ElementDropout rule = {};
 };
 
@@ -54,7 +54,7 @@ enum class SoftmaxKind { softmax, logarithm };
 
 struct CrossEntropyRows {
   Tensor logits;     // (rows, classes)
-  Tensor targets;    // (rows) int64; negative where a row counts nothing
+  Tensor targets;    // (rows) int64; negative where a row is ignored
   Tensor logsumexp;  // (rows) float64 for float64, else float32
   double smoothing = 0;
 };

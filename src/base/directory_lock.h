@@ -1,4 +1,4 @@
-// A directory that one process has for itself.
+// Exclusive use of a directory by one process.
 #pragma once
 
 #include <filesystem>
@@ -6,11 +6,11 @@
 
 namespace headway::inline v0::internal {
 
-// Holds the directory as long as the object lives; the system lets go of it when the process dies, however it dies.
+// Locks the directory for the lifetime of the object; the system releases the lock when the process ends in any way.
 class DirectoryLock {
  public:
-  // Makes the directory where there is none. Where another holder has it, throws "WHO: DIRECTORY: BUSY"; an empty `who`
-  // is left out.
+  // Creates the directory where it is missing. Where it is locked already, throws "WHO: DIRECTORY: BUSY"; an empty
+  // `who` is left out.
   DirectoryLock(const std::filesystem::path& directory, std::string_view who, std::string_view busy);
   ~DirectoryLock();
   DirectoryLock(const DirectoryLock&) = delete;

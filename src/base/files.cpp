@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kTemporaryStart = ".headway-";
 constexpr std::string_view kTemporaryEnding = ".tmp";
 
-// How a message about a file begins. A part for check(), put into words only when the check fails.
+// The start of a message about a file. An argument of check(), formatted only when the check fails.
 struct AboutFile {
   std::string_view who;
   const fs::path& file;
@@ -43,7 +43,7 @@ struct Descriptor {
   }
 };
 
-// Opens for reading. A pipe without a writer would block, so only those who want pipes wait for one.
+// Opens for reading. A pipe without a writer would block, so pipes are waited for only where they are allowed.
 int open_for_reading(const AboutFile& about, const ReadOptions& options) {
   const int wait = options.pipes ? 0 : O_NONBLOCK;
   const int file = ::open(about.file.c_str(), O_RDONLY | O_CLOEXEC | wait);
@@ -53,7 +53,7 @@ int open_for_reading(const AboutFile& about, const ReadOptions& options) {
   return file;
 }
 
-// The size that the system gives, which is a hint: some files have 0 there.
+// The size that the system reports, which is a hint: for some files it is 0.
 std::size_t check_kind(const AboutFile& about, int file, const ReadOptions& options) {
   struct stat status = {};
   if (::fstat(file, &status) != 0) fail(about, "cannot be read: ", error_text(errno));
@@ -89,7 +89,7 @@ FileReplacement::FileReplacement(const fs::path& target, std::string_view who) :
   static std::atomic<unsigned> counter = 0;
   std::error_code ignored;
   const fs::file_type type = fs::status(target, ignored).type();
-  // A rename would put the file where a device was.
+  // A rename would replace a device by the file.
   check(type == fs::file_type::regular || type == fs::file_type::not_found || type == fs::file_type::none,
         AboutFile{who_, target_}, "is there already and is not a file");
   // Not by mkstemp: that would hide the file from other users, whatever the umask says.
@@ -129,8 +129,8 @@ void FileReplacement::fail_with_errno(const char* what) const {
   fail(AboutFile{who_, target_}, what, ": ", error_text(errno));
 }
 
-// Makes the new name survive a power cut. The file is in place by now, and not every file system can do this: a failure
-// is none of the caller's.
+// Makes the new name survive a power failure. The file is in place already, and not every file system supports this: a
+// failure is ignored.
 void FileReplacement::sync_directory() const {
   const fs::path parent = target_.has_parent_path() ? target_.parent_path() : fs::path(".");
   const Descriptor directory{::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};

@@ -1,5 +1,5 @@
-// Whole files in and out: the one way to write a file, and the one to read it. Errors begin with `who`, unless it is
-// empty, and name the file.
+// Reading and writing whole files, used by all libraries. Errors begin with `who`, unless it is empty, and name the
+// file.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +19,9 @@ struct ReadOptions {
 std::string read_whole_file(const std::filesystem::path& file, std::string_view who = {},
                             const ReadOptions& options = {});
 
-// A file that is written beside its place and put there at once. Until commit() has returned, and when anything fails,
-// the old file is as it was; without commit() nothing is left behind. A symbolic link of that name is replaced, not
-// followed; where a directory or a device stands, nothing is written.
+// A file that is written under a temporary name and then renamed atomically. Until commit() has returned, and when
+// anything fails, the old file is unchanged; without commit() the temporary file is removed. A symbolic link of that
+// name is replaced, not followed; a directory or a device is refused.
 class FileReplacement {
  public:
   explicit FileReplacement(const std::filesystem::path& target, std::string_view who = {});
@@ -30,7 +30,7 @@ class FileReplacement {
   FileReplacement& operator=(const FileReplacement&) = delete;
 
   void write(std::string_view bytes);
-  // Puts the file on the disk, then into its place.
+  // Flushes the file to the disk, then renames it.
   void commit();
 
  private:
@@ -44,14 +44,14 @@ class FileReplacement {
   bool moved_ = false;
 };
 
-// FileReplacement for bytes that are all there.
+// FileReplacement for bytes in memory.
 void replace_file(const std::filesystem::path& file, std::string_view bytes, std::string_view who = {});
 
-// Makes a directory and those that it lies in.
+// Creates a directory and its parents.
 void make_directories(const std::filesystem::path& directory, std::string_view who = {});
 
-// Removes the temporary files of processes that were killed while they wrote into a directory; where there is no
-// directory, nothing. Only for whoever holds the directory's lock.
+// Removes the temporary files of processes that were killed while they wrote into a directory; a missing directory is
+// ignored. The caller must hold the directory's lock.
 void remove_stray_files(const std::filesystem::path& directory);
 
 }  // namespace headway::inline v0::internal

@@ -13,7 +13,7 @@
 namespace headway::inline v0::internal {
 namespace {
 
-// Hands the parser's events on.
+// Forwards the parser's events.
 class Forwarding : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit Forwarding(JsonEvents& events) : events_(events) {}
@@ -245,7 +245,7 @@ void Json::append_text(std::string& text, int indent, int depth) const {
 }
 
 void scan_json(std::string_view text, JsonEvents& events, bool comments) {
-  // The parser takes a zero byte for the end and would not look at what follows.
+  // The parser treats a zero byte as the end and would ignore what follows.
   if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos)
     events.invalid(zero + 1, "there is a zero byte");
   Forwarding forwarding(events);

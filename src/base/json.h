@@ -1,5 +1,5 @@
-// JSON: values as a tree, and the events of a text for those who want no tree. Files come from strangers: size and
-// depth have limits, and nothing recurses deeper than they allow.
+// JSON as a tree of values, or as events where no tree is needed. Files may be untrusted: size and depth have limits,
+// and nothing recurses deeper than they allow.
 #pragma once
 
 #include <concepts>
@@ -31,11 +31,11 @@ class JsonObject {
   const std::vector<JsonField>& fields() const { return fields_; }
   const JsonField* find(std::string_view name) const;
   JsonField* find(std::string_view name);
-  // Adds a field, which must not be there.
+  // Adds a field, which must not exist yet.
   void add(JsonField field);
 
  private:
-  // Where a name stands in `slots_`, or the empty slot where it would go.
+  // The slot of a name in `slots_`, or the empty slot for it.
   std::size_t slot_of(std::string_view name) const;
 
   std::vector<JsonField> fields_;
@@ -81,16 +81,16 @@ class Json {
   const std::string& string() const;
   const std::vector<Json>& items() const;        // of an array
   const std::vector<JsonField>& fields() const;  // of an object
-  const Json& at(std::string_view name) const;   // an object's field, which must be there
+  const Json& at(std::string_view name) const;   // an object's field, which must exist
   std::int64_t int64() const;                    // an integer that fits
   std::uint64_t uint64() const;                  // an integer that fits
   // Whether the value is an integer that fits.
   bool is_int64() const { return holds<std::int64_t>(); }
   bool is_uint64() const { return holds<std::uint64_t>() || (is_int64() && int64() >= 0); }
-  // An object's field; null where there is none or this is no object.
+  // An object's field; null where it is missing or this is not an object.
   const Json* find(std::string_view name) const;
 
-  // Sets an object's field, which keeps its place where it is there already.
+  // Sets an object's field; an existing field keeps its position.
   void set(std::string_view name, Json value);
   // Adds to an array.
   void push_back(Json value);
@@ -124,8 +124,8 @@ struct JsonLimits {
   bool comments = false;                      // allows // and /* */
 };
 
-// The value that a whole text stands for. A name that an object has twice is refused: only one of the values could
-// count. Errors begin with `where` and name the line or the byte.
+// The value of a whole text. A name that occurs twice in an object is refused, since one of its values would be lost.
+// Errors begin with `where` and name the line or the byte.
 Json parse_json(std::string_view text, std::string_view where, const JsonLimits& limits = {});
 
 // The value in a regular file; Errors begin with its path.
@@ -146,10 +146,10 @@ class JsonEvents {
   virtual void end_object() = 0;
   virtual void start_array() = 0;
   virtual void end_array() = 0;
-  // The text is no JSON at this byte; must throw.
+  // The text is not JSON at this byte; must throw.
   [[noreturn]] virtual void invalid(std::size_t byte, std::string_view reason) = 0;
 };
-// Keeps one bit for each open array or object; what else is kept, and how deep it may go, is for the events to limit.
+// Keeps one bit for each open array or object; the events limit the depth and whatever else is kept.
 void scan_json(std::string_view text, JsonEvents& events, bool comments = false);
 
 }  // namespace headway::inline v0::internal

@@ -1,4 +1,4 @@
-// Numbers as text and back, without a loss.
+// Numbers as text and back, without loss.
 #pragma once
 
 #include <charconv>
@@ -15,7 +15,7 @@ std::string number_text(Number value) {
   return std::string(text, std::to_chars(text, text + sizeof(text), value).ptr);
 }
 
-// The number that the whole text stands for.
+// The number that the whole text spells.
 template <typename Number>
 std::optional<Number> parse_number(std::string_view text) {
   Number value{};

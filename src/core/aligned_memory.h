@@ -1,4 +1,4 @@
-// Owned, aligned memory: under tensors and under scratch space.
+// Owned, aligned memory of tensors and scratch buffers.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,9 @@ inline constexpr std::size_t kMemoryAlignment = 64;             // one cache lin
 inline constexpr std::size_t kHugePage = std::size_t{2} << 20;  // blocks of at least kHugePageFrom are aligned to it
 inline constexpr std::size_t kHugePageFrom = std::size_t{4} << 20;
 
-// A block for give_block_back(). Never null, not even for zero bytes; throws an Error when memory runs out.
+// A block that give_block_back() frees. Never null, not even for zero bytes; throws an Error when memory runs out.
 MemoryBlock allocate_block(std::size_t bytes);
-// Large blocks come as untouched zero pages from the system, so that the first write to them is the user's.
+// Large blocks are untouched zero pages of the system, so that the user's thread is the first to write to them.
 MemoryBlock allocate_zeroed_block(std::size_t bytes);
 
 // A block that is freed with its owner.
@@ -41,7 +41,7 @@ class AlignedMemory {
   }
 
   MemoryBlock block_;
-  std::size_t bytes_ = 0;  // asked for
+  std::size_t bytes_ = 0;  // requested
 };
 
 }  // namespace headway::inline v0::internal

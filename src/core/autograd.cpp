@@ -1,4 +1,4 @@
-// Recording operations, and the walk back through them.
+// Recording operations, and the backward pass through them.
 #include "core/autograd.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ class Node {
 
   const char* name = "";
   std::uint64_t sequence = 0;                           // later operations have larger ones
-  std::vector<std::shared_ptr<GradientRecord>> inputs;  // null where no gradient is wanted
+  std::vector<std::shared_ptr<GradientRecord>> inputs;  // null where no gradient is needed
   std::vector<std::pair<Shape, DType>> outputs;
   BackwardFunction backward;  // empty once the record was freed
 };
@@ -36,7 +36,7 @@ std::uint64_t next_sequence() {
 
 // The gradient that a leaf keeps: the tensor itself where it is uniquely owned, else a copy.
 Tensor own(Tensor gradient) {
-  return is_sole_owner(gradient) && gradient.is_contiguous() ? std::move(gradient) : gradient.clone();
+  return is_uniquely_owned(gradient) && gradient.is_contiguous() ? std::move(gradient) : gradient.clone();
 }
 
 // Adds `more` to `sum`, in place where the sum is uniquely owned.
@@ -45,8 +45,8 @@ void accumulate(Tensor& sum, Tensor more) {
     sum = std::move(more);
     return;
   }
-  if (!is_sole_owner(sum) || !sum.is_contiguous()) {
-    if (is_sole_owner(more) && more.is_contiguous()) {
+  if (!is_uniquely_owned(sum) || !sum.is_contiguous()) {
+    if (is_uniquely_owned(more) && more.is_contiguous()) {
       std::swap(sum, more);
     } else {
       sum = sum.clone();
@@ -57,12 +57,12 @@ void accumulate(Tensor& sum, Tensor more) {
   if (count > 0) memory_of(sum.device()).accumulate(sum.dtype(), count, sum.raw_data(), more.raw_data());
 }
 
-// Gradients on their way to operations that have not had their turn.
+// The backward pass: gradients of the results whose operations have not run yet.
 class Walk {
  public:
   explicit Walk(bool retain_graph) : retain_graph_(retain_graph) {}
 
-  // Hands a gradient to what made the tensor, or adds it to the leaf's.
+  // Passes a gradient to the operation that made the tensor, or adds it to the leaf's.
   void deliver(GradientRecord& record, Tensor gradient) {
     if (!record.node) {
       if (record.sum.defined()) {
@@ -82,7 +82,7 @@ class Walk {
     accumulate(place->second[static_cast<std::size_t>(record.output)], std::move(gradient));
   }
 
-  // Takes the operations from the last to the first: whatever uses a result comes after what made it.
+  // Runs the operations from the last recorded to the first, so that every user of a result runs before its producer.
   void run() {
     while (!heap_.empty()) {
       std::pop_heap(heap_.begin(), heap_.end(), later);
@@ -97,12 +97,12 @@ class Walk {
     return a->sequence < b->sequence;
   }
 
-  // What has come for a result so far, taken out where it may be written over; undefined otherwise.
+  // The gradient of a result so far, taken out where it may be overwritten; undefined otherwise.
   Tensor take_pending(const GradientRecord& record) {
     const auto place = record.node ? pending_.find(record.node.get()) : pending_.end();
     if (place == pending_.end()) return {};
     Tensor& sum = place->second[static_cast<std::size_t>(record.output)];
-    if (!sum.defined() || !is_sole_owner(sum) || !sum.is_contiguous()) return {};
+    if (!sum.defined() || !is_uniquely_owned(sum) || !sum.is_contiguous()) return {};
     return std::exchange(sum, Tensor());
   }
 
@@ -119,7 +119,7 @@ class Walk {
     }
     Tensors gradients = node.backward(call);
     if (!retain_graph_) node.backward = nullptr;
-    call.d_outputs.clear();  // an input's gradient may be the only one left to see this memory
+    call.d_outputs.clear();  // so that an input's gradient may be the only owner of this memory
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       GradientRecord* input = node.inputs[i].get();
       if (call.sums[i].defined()) deliver(*input, std::exchange(call.sums[i], Tensor()));
@@ -190,7 +190,7 @@ const Tensor& Saved::get() const {
   return tensor_;
 }
 
-bool is_sole_owner(const Tensor& tensor) { return TensorImpl::is_sole_owner(tensor); }
+bool is_uniquely_owned(const Tensor& tensor) { return TensorImpl::is_uniquely_owned(tensor); }
 
 void check_change_in_place(const char* function, const Tensor& tensor) {
   check(!needs_gradient(tensor), function, ": ", tensor,
@@ -204,7 +204,7 @@ NoGradGuard::~NoGradGuard() { internal::recording = previous_; }
 
 bool gradients_enabled() { return internal::recording; }
 
-// ---- Tensor's side ----
+// ---- members of Tensor ----
 
 bool Tensor::requires_grad() const { return TensorImpl::of(*this).gradient() != nullptr; }
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kAlwaysKept = std::size_t{64} << 20;
 
-// What the environment allows to be kept; nothing where it says nothing.
+// The limit that the environment sets on the cache; nothing where it sets none.
 std::optional<std::size_t> read_limit() {
 #if defined(__SANITIZE_ADDRESS__)
   return 0;  // a reused block would hide a use after free
@@ -80,7 +80,7 @@ class BlockCache {
     total_ += block.bytes;
   }
 
-  // Never waited for: whoever finds it taken goes to the heap, also in the child of a fork that copied it taken.
+  // Only try_lock(): a thread that finds it locked uses the heap, as does a forked child that copied it locked.
   std::mutex mutex;
   Use use;
 

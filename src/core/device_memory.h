@@ -1,4 +1,4 @@
-// What tensors and their gradients ask of a device. Operations ask for more: backend/backend.h.
+// The memory interface of a device, for tensors and their gradients. Operations use backend/backend.h.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ struct StridedSource {
 };
 
 // x (outer, middle, inner), dense -> target (outer, inner): the sum over the middle, of one floating dtype, taken in
-// float64. The target has elements; a middle of no elements gives zeros.
+// float64. The target has elements; an empty middle yields zeros.
 struct MiddleSum {
   DType dtype = DType::float32;
   std::int64_t outer = 1;
@@ -42,12 +42,12 @@ class DeviceMemory {
   // Memory aligned to 64 bytes at least; throws an Error where there is not enough.
   virtual MemoryBlock allocate(std::size_t bytes) = 0;
   virtual MemoryBlock allocate_zeroed(std::size_t bytes) = 0;
-  // Work that was given to the device before may still use it. Never throws.
+  // Work that was enqueued before may still use it. Never throws.
   virtual void release(const MemoryBlock& block) noexcept = 0;
 
   // `source` is the host's and may be changed once the call returns.
   virtual void copy_to_device(void* target, const void* source, std::size_t bytes) = 0;
-  // `target` is the host's. Waits until the bytes have come.
+  // `target` is the host's. Waits until the bytes have arrived.
   virtual void copy_to_host(void* target, const void* source, std::size_t bytes) = 0;
   // target[i] = source[i] for every index i of the shape, which has elements; with conversion, and a user's bool may be
   // any byte. The two do not overlap.

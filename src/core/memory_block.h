@@ -5,10 +5,10 @@
 
 namespace headway::inline v0::internal {
 
-// What a device hands out and wants back as it was.
+// An allocation of a device, which is passed back unchanged to release it.
 struct MemoryBlock {
   void* data = nullptr;
-  std::size_t bytes = 0;  // that may be used; at least as many as were asked for
+  std::size_t bytes = 0;  // usable; at least as many as requested
   bool mapped = false;    // the host's: from mmap, not from the heap
 };
 

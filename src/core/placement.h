@@ -1,4 +1,4 @@
-// Where a pool's thread wakes up.
+// On which processor a thread of the pool wakes up.
 #pragma once
 
 #ifdef __linux__
@@ -13,7 +13,7 @@ namespace headway::inline v0::internal {
 
 #ifdef __linux__
 
-// The processors that the threads of one job have, as far as the caller knows.
+// The processors that the threads of one job run on, as far as the caller knows.
 class BusyProcessors {
  public:
   BusyProcessors() {
@@ -25,7 +25,7 @@ class BusyProcessors {
   }
   bool has(int processor) const { return processor >= 0 && CPU_ISSET(static_cast<std::size_t>(processor), &set_); }
 
-  // What is in `allowed` and not busy.
+  // The processors of `allowed` that are not busy.
   cpu_set_t others(const cpu_set_t& allowed) const {
     cpu_set_t result;
     CPU_AND(&result, &allowed, &set_);
@@ -37,9 +37,9 @@ class BusyProcessors {
   cpu_set_t set_;
 };
 
-// A sleeper wakes where it last ran. Where that processor is busy with the same job, the system lets it wait for
-// milliseconds although others are idle, unless it is told where not to go. The caller steers while the thread is idle;
-// everything else is the thread's own.
+// A sleeping thread wakes on the processor where it last ran. Where that one is busy with the same job, the system lets
+// the thread wait for milliseconds although other processors are idle, unless its affinity excludes the busy one. The
+// caller sets the affinity while the thread is idle; all other members belong to the thread.
 class Placement {
  public:
   void steer(BusyProcessors& busy) {
@@ -50,7 +50,7 @@ class Placement {
   void begin() {
     if (std::exchange(steered_, false)) sched_setaffinity(0, sizeof(allowed_), &allowed_);
   }
-  // At its end.
+  // At the end of a job.
   void end() {
     thread_ = gettid();
     processor_ = sched_getcpu();

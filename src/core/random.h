@@ -39,13 +39,13 @@ constexpr std::array<std::uint32_t, 2> philox_key(std::uint64_t seed) {
 //   word    = 2 * ((r % 16) / 8) + (c % 16) / 8, of the four that result
 //   draw    = the low half of that word for even c, the high half for odd c
 // A weight is dropped where draw < threshold, and multiplied by `scale` elsewhere.
-struct Dropout {
+struct DropoutRule {
   std::uint32_t threshold = 0;  // in 1/65536; 0 drops nothing
   double scale = 1.0;           // 1 / (1 - p), for the p that the threshold stands for
   std::uint64_t seed = 0;
 
   // Dropout with probability p in [0, 1), rounded to 1/65536 and at most 65535/65536.
-  static Dropout make(double p, std::uint64_t seed) {
+  static DropoutRule make(double p, std::uint64_t seed) {
     const auto threshold = static_cast<std::uint32_t>(std::min(std::round(p * 65536.0), 65535.0));
     return {.threshold = threshold, .scale = 65536.0 / (65536.0 - threshold), .seed = seed};
   }
@@ -85,7 +85,7 @@ struct ElementDropout {
 
   // Dropout with probability p in [0, 1), rounded to 1/65536 and at most 65535/65536.
   static ElementDropout make(double p, std::uint64_t seed) {
-    const Dropout same = Dropout::make(p, seed);
+    const DropoutRule same = DropoutRule::make(p, seed);
     return {.threshold = same.threshold, .scale = same.scale, .seed = seed};
   }
 

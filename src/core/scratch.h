@@ -1,4 +1,4 @@
-// Working memory of kernels.
+// Scratch memory of kernels.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,9 @@ namespace headway::inline v0::internal {
 inline constexpr int kScratchSlots = 4;
 
 // Uninitialised memory of the calling thread, 64-byte aligned: at least `bytes` in slot 0 .. kScratchSlots - 1.
-// It stays until the thread ends, so that the next call finds it warm; asking again for the same slot, in a nested
-// call too, gives the same memory. For more than 8 MB take a ScratchBuffer, which is given back.
+// It is kept until the thread ends, so that the next call finds it in the cache; another request for the same slot,
+// also in a nested call, returns the same memory. For more than 8 MB use a ScratchBuffer, which is freed with its
+// scope.
 std::byte* thread_scratch(int slot, std::size_t bytes);
 
 // Uninitialised memory for the length of a scope, 64-byte aligned, on huge pages where large.

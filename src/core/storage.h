@@ -10,7 +10,7 @@
 
 namespace headway::inline v0::internal {
 
-// A block of a device's memory, or any other memory with what to call when it is no longer needed.
+// A block of a device's memory, or other memory with a function that releases it.
 class Storage {
  public:
   Storage(Device device, std::size_t bytes, bool zeroed);
@@ -28,7 +28,7 @@ class Storage {
   void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
-  DeviceMemory* owner_ = nullptr;  // who takes the block back; null for other memory
+  DeviceMemory* owner_ = nullptr;  // releases the block; null for other memory
   MemoryBlock block_;
   std::function<void()> release_;  // empty for a device's block
   Device device_;

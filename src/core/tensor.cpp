@@ -1,4 +1,4 @@
-// Making tensors and asking about them. Views are in tensor_views.cpp, copies and changes in tensor_copy.cpp.
+// Creation and properties of tensors. Views are in tensor_views.cpp, copies and changes in tensor_copy.cpp.
 #include "headway/tensor.h"
 
 #include <algorithm>
@@ -117,7 +117,7 @@ double unit_interval(std::uint32_t high, std::uint32_t low) {
 
 }  // namespace
 
-// ---- making tensors ----
+// ---- creation ----
 
 Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) { return make_owned(shape, dtype, device, false); }
 
@@ -197,7 +197,7 @@ Tensor Tensor::uniform(const Shape& shape, double low, double high, std::uint64_
   return make_random("uniform", shape, dtype, seed, value).to(device);
 }
 
-// ---- asking ----
+// ---- properties and values ----
 
 const Shape& Tensor::shape() const { return TensorImpl::of(*this).shape(); }
 const Shape& Tensor::strides() const { return TensorImpl::of(*this).strides(); }

@@ -30,7 +30,7 @@ std::size_t byte_count(const Tensor& tensor) {
   return static_cast<std::size_t>(tensor.element_count()) * item_size(tensor.dtype());
 }
 
-// The elements of a tensor, in row-major order, on another device. What is copied comes from the host or goes there.
+// The elements of a tensor, in row-major order, on another device. One of the two devices is the CPU.
 Tensor moved(const Tensor& source, Device device) {
   const Tensor dense = source.is_contiguous() ? source : dense_copy(source, source.dtype());
   if (!source.device().is_cpu() && !device.is_cpu()) return moved(moved(dense, Device::cpu()), device);

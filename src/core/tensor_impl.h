@@ -1,4 +1,4 @@
-// What a Tensor handle points to, and the internals' way in.
+// The object that a Tensor handle points to, and internal access to it.
 #pragma once
 
 #include <cstddef>
@@ -16,14 +16,14 @@ class GradientRecord;
 // A view on a storage. Immutable but for the gradient record.
 class TensorImpl {
  public:
-  // A tensor on `storage`, whose first element is `offset` elements in. The strides are trusted.
+  // A tensor on `storage`, whose first element is `offset` elements in. The strides are not checked.
   static Tensor make(std::shared_ptr<internal::Storage> storage, std::int64_t offset, const Shape& shape,
                      const Shape& strides, DType dtype);
   // The record behind a handle; throws where the tensor is undefined.
   static TensorImpl& of(const Tensor& tensor);
 
-  // True when no other handle or view sees the tensor's memory.
-  static bool is_sole_owner(const Tensor& tensor) {
+  // True when no other handle or view shares the tensor's memory.
+  static bool is_uniquely_owned(const Tensor& tensor) {
     return tensor.impl_.use_count() == 1 && tensor.impl_->storage_.use_count() == 1;
   }
 

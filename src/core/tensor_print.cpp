@@ -105,7 +105,7 @@ class TensorText {
   const Tensor tensor_;
   const bool shortened_;
   std::vector<std::string> elements_;
-  std::size_t next_ = 0;   // of elements_, while they are put together
+  std::size_t next_ = 0;   // index into elements_ while the text is built
   std::size_t width_ = 0;  // of the longest element
   std::string text_;
 };

@@ -16,7 +16,7 @@ using internal::checked_dim;
 
 namespace {
 
-// Notes how a gradient goes from a view back to its source.
+// Records how a view's gradient becomes its source's.
 Tensor recorded(const char* name, const Tensor& source, Tensor view, std::function<Tensor(const Tensor& d_view)> back) {
   if (internal::needs_gradient(source)) {
     internal::record(name, {source}, {view}, [back = std::move(back)](internal::BackwardCall& call) {
@@ -34,7 +34,7 @@ Tensor embed_gradient(const Tensor& d_view, const Shape& shape, const Part& part
   return d_source;
 }
 
-// The shape with its -1, if it has one, replaced by what the element count leaves for it.
+// The shape with its -1, if it has one, replaced by the size that follows from the element count.
 Shape resolve_shape(const char* function, const Tensor& tensor, const Shape& shape) {
   Shape resolved = shape;
   int unknown = -1;

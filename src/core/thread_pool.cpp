@@ -30,8 +30,8 @@ namespace {
 
 constexpr int kMaxThreads = 1024;
 
-// How long a waiting thread looks before it sleeps: a few times what waking it costs. Where threads outnumber
-// processors, looking takes the time of the thread that is waited for.
+// How long a waiting thread spins before it sleeps: a few times the cost of waking it. Where threads outnumber
+// processors, spinning takes processor time from the thread that is waited for.
 constexpr std::chrono::microseconds kSpinTime{50};
 constexpr std::chrono::microseconds kSpinTimeCrowded{2};
 
@@ -46,7 +46,7 @@ int processor_count() {
   return std::max(static_cast<int>(std::thread::hardware_concurrency()), 1);
 }
 
-// Waits without sleeping until ready() or until the time is over; says which.
+// Spins until ready() or until the time is over; returns which of the two.
 template <typename Ready>
 bool spin_until(const Ready& ready, std::chrono::microseconds time) {
   constexpr int kPausesPerLook = 32;  // the clock costs about as much as a pause
@@ -62,10 +62,10 @@ bool spin_until(const Ready& ready, std::chrono::microseconds time) {
   return false;
 }
 
-// A place to wait in: first spinning, then asleep.
+// Waiting for a condition: first spinning, then asleep.
 class Waiting {
  public:
-  // Returns when ready() holds; whoever makes it hold calls notify() afterwards. ready() reads a seq_cst atomic.
+  // Returns when ready() holds; the thread that changes it calls notify() afterwards. ready() reads a seq_cst atomic.
   template <typename Ready>
   void wait(const Ready& ready, std::chrono::microseconds spin_time) {
     if (spin_until(ready, spin_time)) {
@@ -73,7 +73,7 @@ class Waiting {
     }
     std::unique_lock lock(mutex_);
     asleep_.store(true);
-    // Either this look sees the change, or the changer's look at asleep_, after its change, sees true.
+    // Either this check sees the change, or notify(), which reads asleep_ after the change, sees true.
     wake_.wait(lock, ready);
     asleep_.store(false);
   }
@@ -213,7 +213,7 @@ class ThreadPool {
 std::atomic<ThreadPool*> current_pool{nullptr};
 std::atomic<int> thread_count{0};  // 0 until it is set or first asked for
 
-// A child process has none of the threads, and its copies of their locks may be held for ever.
+// A child process has none of the threads, and its copies of their locks may be locked forever.
 void forget_pool_in_child() { current_pool.store(nullptr); }
 
 // At load time, so that no fork can happen before or during it.

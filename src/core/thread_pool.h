@@ -1,4 +1,4 @@
-// The threads that Headway computes with. Their number is set by headway/threads.h.
+// The thread pool. Its size is set by headway/threads.h.
 #pragma once
 
 #include <cstdint>

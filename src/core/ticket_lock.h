@@ -1,5 +1,5 @@
-// A lock whose holders come in a fixed order: tasks of one parallel_for add to shared sums in it, whichever thread runs
-// them.
+// A ticket lock: its holders have a fixed order, so that the tasks of one parallel_for add to shared sums in the same
+// order on any number of threads.
 #pragma once
 
 #include <atomic>
@@ -13,14 +13,14 @@
 namespace headway::inline v0::internal {
 
 // Locks, each with a counter of tickets that starts at zero. Where the tasks that share a lock have tickets in the
-// order of their task numbers, parallel_for's ascending start makes sure that the one waited for is running or has
+// order of their task numbers, parallel_for's ascending start guarantees that the task waited for is running or has
 // ended.
 class TicketLock {
  public:
   explicit TicketLock(std::int64_t count)
       : serving_(new std::atomic<std::int64_t>[static_cast<std::size_t>(count)] {}) {}
 
-  // Returns once it is the ticket's turn: all tasks with smaller ones have called next(), and what they wrote is seen.
+  // Returns when all tasks with smaller tickets have called next(); what they wrote is then visible.
   void wait(std::int64_t index, std::int64_t ticket) const {
     constexpr int kSpinsBeforeYield = 1000;
     for (int spins = 0; serving_[static_cast<std::size_t>(index)].load(std::memory_order_acquire) != ticket;) {
@@ -37,7 +37,7 @@ class TicketLock {
   void next(std::int64_t index) { serving_[static_cast<std::size_t>(index)].fetch_add(1, std::memory_order_release); }
 
  private:
-  std::unique_ptr<std::atomic<std::int64_t>[]> serving_;  // (count): the ticket whose turn it is
+  std::unique_ptr<std::atomic<std::int64_t>[]> serving_;  // (count): the ticket that is served now
 };
 
 }  // namespace headway::inline v0::internal

@@ -43,7 +43,7 @@ class ForwardPlan {
       decode();
     } else if (fits_by_head()) {
       by_head();
-      // Rows with a large log-sum-exp are summed once more, which wants all keys packed: those weights are redone.
+      // Rows with a large log-sum-exp are summed again, which needs all keys packed: their weights are recomputed.
       has_weights |= problem_.weights_of != WeightsOf::softmax || !has_large_logsumexp(result_.logsumexp);
     } else {
       pack_all();

@@ -264,7 +264,7 @@ class BackwardPlan {
     }
   }
 
-  // Tasks write what queries and keys see of each other; everything else is zero.
+  // Tasks write only visible pairs of queries and keys; everything else is zero.
   void clear_unreached() const {
     const auto clear = [](const Tensor& gradient, std::int64_t batch, std::int64_t head, std::int64_t begin,
                           std::int64_t end) {

@@ -12,8 +12,8 @@
 namespace headway::inline v0::internal::cpu {
 namespace {
 
-// Calls the body with what elements are compared in, as a type that holds the element: bytes for booleans, whose byte
-// may be any.
+// Calls the body with the type that holds an element for comparison: bytes for booleans, which may hold any
+// value.
 template <typename Body>
 void dispatch_compared(DType dtype, const Body& body) {
   if (dtype == DType::boolean) return body.template operator()<std::uint8_t>();

@@ -15,7 +15,7 @@
 namespace headway::inline v0::internal::cpu {
 namespace {
 
-// What sums of T are computed in.
+// The type in which sums of T are computed.
 template <typename T>
 using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
@@ -36,7 +36,7 @@ class CacheView {
         item_bytes_(static_cast<std::int64_t>(item_size(task.cache.dtype()))),
         width_(task.cache.size(2) * item_bytes_) {}
 
-  // Fills `tokens`, of one more than the capacity, with what row `row` sees; gives their number.
+  // Fills `tokens`, of one more than the capacity, with what row `row` sees; returns their number.
   std::int64_t collect(std::int64_t row, const std::byte** tokens) const {
     const std::byte** next = tokens;
     const auto* origins = data_of<const std::int32_t>(task_.origins);
@@ -182,7 +182,7 @@ void cache_attention(const CacheAttention& task) {
                                         .tokens = tokens,
                                         .result = view.row_of(task.result, row),
                                         .workspace = memory});
-    // No other row looks at this token: what it shares with others lies before it.
+    // No other row reads this token: the tokens that it shares with others come before it.
     if (task.fresh.defined()) view.append(row);
   });
 }

@@ -18,7 +18,7 @@ struct InstructionSet {
   KernelSet kernels;
 };
 
-// What the machine runs, the best one last.
+// The instruction sets that the machine supports, the best one last.
 std::vector<InstructionSet> find_instruction_sets() {
   std::vector<InstructionSet> found;
 #if defined(HEADWAY_X86)

@@ -96,7 +96,7 @@ bool reads_b_in_place(const MatmulKernels& kernels, const Product& p) {
          item_size(p.b.dtype) == static_cast<std::size_t>(kernels.element_bytes);
 }
 
-// What is spent beside the multiply-adds, in units of about a cycle per vector.
+// The cost beside the multiply-adds, in units of about a cycle per vector.
 std::int64_t cost(const MatmulKernels& kernels, const Product& p) {
   std::int64_t cost = 0;
   if (!reads_b_in_place(kernels, p)) {
@@ -213,7 +213,7 @@ class Plan {
     });
   }
 
-  // panels: those of the part's columns; sums: room for sums that the result cannot hold.
+  // panels: those of the part's columns; sums: a buffer for sums that the result cannot hold.
   void compute(const Part& part, const std::byte* panels, std::byte* sums) const {
     const std::int64_t columns = part.column_end - part.column;
     const std::int64_t depth = part.depth_end - part.depth;

@@ -69,7 +69,7 @@ struct AttentionCall {
   ScorePlane bias;
   const double* alibi_slopes = nullptr;  // (sequences, heads), or null
   const double* sinks = nullptr;         // (heads), or null
-  Dropout dropout;
+  DropoutRule dropout;
 
   std::int64_t sequence_count = 0;
   const Sequence* sequences = nullptr;  // (sequence_count); null: all are like `first_sequence`, one per batch entry

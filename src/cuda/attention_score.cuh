@@ -1,4 +1,4 @@
-// Tiles of scores: products of tiles in shared memory, and what stands between Q K^T and the softmax.
+// Tiles of scores: products of tiles in shared memory, and the operations between Q K^T and the softmax.
 //
 // A block computes tiles of kTile x kTile. Each thread has a patch of 4 x 4 of them; kLanes neighbouring threads of a
 // warp share 4 rows.
@@ -50,7 +50,7 @@ __device__ inline std::int64_t plane_offset(const ScorePlane& plane, const Seque
          sequence.key_begin * plane.key_stride;
 }
 
-// From a dot product to what the softmax sees, for one head of one sequence.
+// From a dot product to the input of the softmax, for one head of one sequence.
 template <typename A>
 struct ScoreRule {
   const AttentionCall& call;
@@ -96,7 +96,7 @@ struct ScoreRule {
     return times(softcap, tanh(score / softcap));
   }
 
-  // What the softmax sees of a capped score: -infinity where it is masked. `inside`: known to be within the limits.
+  // The input of the softmax for a capped score: -infinity where it is masked. `inside`: known to be within the limits.
   __device__ A masked(A score, std::int64_t q, std::int64_t k, bool inside) const {
     if (!inside && !in_limits(q, k)) return kMasked<A>;
     if (call.mask.data) {
@@ -117,7 +117,7 @@ struct ScoreRule {
     return score;
   }
 
-  // The patch at query q and key k: dot products become what the softmax sees.
+  // The patch at query q and key k: dot products become the inputs of the softmax.
   __device__ void apply(Patch<A>& scores, std::int64_t q, std::int64_t k) const {
     const bool inside = in_limits(q, k + 3) && in_limits(q + 3, k);
 #pragma unroll
@@ -191,7 +191,7 @@ struct alignas(16) Four {
   A at[4];
 };
 
-// The products of one block: what they read lies in shared memory, what they give in the threads' patches.
+// The products of one block: operands are in shared memory, results in the threads' patches.
 template <typename T>
 struct Tile {
   using A = Compute<T>;

@@ -11,8 +11,8 @@ struct CrossEntropyCall {
   std::int64_t classes;
   double smoothing;
   const T* logits;              // (rows, classes)
-  const std::int64_t* targets;  // (rows); negative: the row counts nothing
-  Compute<T>* logsumexp;        // (rows); left alone where a row counts nothing
+  const std::int64_t* targets;  // (rows); negative: the row is ignored
+  Compute<T>* logsumexp;        // (rows); unchanged where a row is ignored
 };
 
 template <typename T>
@@ -74,7 +74,7 @@ __global__ void sum_losses_kernel(const double* losses, std::int64_t rows, doubl
   if (threadIdx.x == 0) *target = static_cast<Real>(sum * factor);
 }
 
-// d_logits (rows, classes) = (softmax - target distribution) * d_loss * factor, and zero where a row counts nothing.
+// d_logits (rows, classes) = (softmax - target distribution) * d_loss * factor, and zero where a row is ignored.
 // d_loss (rows), or (1) for all of them.
 template <typename T, int kTeam, int kPack>
 __global__ void cross_entropy_backward_kernel(CrossEntropyCall<T> call, const Compute<T>* d_loss, bool one_d_loss,

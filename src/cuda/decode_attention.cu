@@ -52,7 +52,7 @@ struct RowFinish {
   __device__ RowFinish(const AttentionCall& call, std::int64_t head, RowPart row) {
     const float sink = call.sinks ? static_cast<float>(call.sinks[head]) : -INFINITY;
     factor = 1.f;
-    if (sink != -INFINITY) {  // one more score, with no value behind it
+    if (sink != -INFINITY) {  // one more score, without a value
       const float largest = fmaxf(row.maximum, sink);
       factor = part_factor(row, largest);
       row = {largest, row.sum * factor + exp2_approximate((sink - largest) * kLog2e)};
@@ -75,7 +75,7 @@ __device__ void write_element(const DecodeArguments& a, const Sequence& sequence
   if (column == 0) a.logsumexp[a.call.first_row(sequence, place.head) + place.query] = finish.logsumexp;
 }
 
-// query (kRows, kQueryStride) in shared memory; zeros where there is no row or column.
+// query (kRows, kQueryStride) in shared memory; zeros past the last row or column.
 template <class S>
 __device__ void load_queries(const DecodeArguments& a, const Sequence& sequence, std::int64_t kv_head,
                              typename S::T* query) {
@@ -302,8 +302,8 @@ std::int64_t span_of_keys(const AttentionProblem& problem, const Sequence& s) {
   return std::max<std::int64_t>(0, end - low);
 }
 
-// How many parts the keys of each of `units` heads are cut into: a few blocks for each place that there is for one, so
-// that all places are busy to the end, but parts that are worth a block.
+// How many parts the keys of each of `units` heads are cut into: a few blocks for each that can run at once, so
+// that all multiprocessors stay busy to the end, but no parts too small for a block.
 int find_parts(const AttentionProblem& problem, std::int64_t units, std::int64_t places, std::int64_t step) {
   std::int64_t longest = 0;
   for (const Sequence& sequence : problem.sequences) longest = std::max(longest, span_of_keys(problem, sequence));

@@ -66,7 +66,7 @@ struct RowTokens {
   const AttentionArguments<T>& a;
   std::int64_t row;
   std::int64_t position = -1;  // of the fresh token; -1: there is none
-  std::int64_t entry = -1;     // of all tokens, where there is no fresh one
+  std::int64_t entry = -1;     // of all tokens, without a fresh one
   std::int64_t count = 0;
 
   __device__ RowTokens(const AttentionArguments<T>& arguments, std::int64_t index) : a(arguments), row(index) {
@@ -237,7 +237,7 @@ __device__ Scored<Compute<T>> best_after(const TopArguments<T>& a, const T* row,
   return best;
 }
 
-// A block per row. Every thread has the best of its classes at hand; whoever had the last one looks for its next.
+// A block per row. Every thread keeps the best of its classes; the thread that held the last winner finds its next.
 template <typename T>
 __global__ void top_kernel(const __grid_constant__ TopArguments<T> a) {
   using Real = Compute<T>;

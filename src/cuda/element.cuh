@@ -12,7 +12,7 @@
 
 namespace headway::inline v0::internal::cuda {
 
-// What sums and products of T are computed in: float64 for float64, else float32.
+// The type in which sums and products of T are computed: float64 for float64, else float32.
 template <typename T>
 using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
@@ -32,7 +32,7 @@ __device__ inline T from_compute(Compute<T> value) {
   }
 }
 
-// What the GPU calls an element type.
+// The GPU's element type.
 template <typename T>
 using DeviceElement = std::conditional_t<std::is_same_v<T, bfloat16>, __nv_bfloat16,
                                          std::conditional_t<std::is_same_v<T, float16>, __half, T>>;

@@ -101,7 +101,7 @@ __device__ void copy_queries(const FloatBackwardHead& head, KeyTiles<Shape>& til
   tiles.statistics[stage].fill(head, query, static_cast<int>(threadIdx.x));
 }
 
-// Adds what one query head gives to the gradients of a tile of keys, which are in shared memory.
+// Adds one query head's share to the gradients of a tile of keys, which are in shared memory.
 template <typename Shape, int kTiles = Shape::kTiles>
 __device__ void add_head(const FloatBackwardHead& head, KeyTiles<Shape>& tiles, int first_key,
                          float (&d_key)[kTiles][Shape::kColumnTiles][4],

@@ -52,7 +52,7 @@ struct ScoreGradient {
   float weight, d_score;
 };
 
-// What becomes of a dot product and its dP. Behind a mask dP may be NaN; a NaN that is seen must show.
+// The results of a dot product and its dP. Under a mask dP may be NaN; a visible NaN must reach the result.
 __device__ inline ScoreGradient score_gradient(const FloatRule& rule, float product, float d_weight, float logsumexp,
                                                float delta, bool seen, bool kept) {
   const float power = power_of_two(fmaf(product, rule.scale, -logsumexp) * kLog2E);

@@ -38,7 +38,7 @@ struct ShortTiles {
   alignas(FloatBackwardHead) unsigned char head[sizeof(FloatBackwardHead)];
 };
 
-// sum + a * b, where a is not zero: a row without keys has an output of zero, and what comes back is not its concern.
+// sum + a * b, where a is not zero: a row without keys has a constant output of zero, so its gradient is ignored.
 __device__ __forceinline__ float add_product(float sum, float a, float b) { return a != 0.f ? fmaf(a, b, sum) : sum; }
 
 // Finds delta of kDepth queries from `query` on, eight threads to a row, and keeps a copy in global memory.
@@ -111,7 +111,7 @@ __device__ __forceinline__ void write_d_query(const FloatBackwardHead& head, con
   Shape::repair_rows(not_finite, query + row, [&](int q) { repair_d_query(head, q); });
 }
 
-// Adds what one query head gives to dK and dV, and writes its dQ. The keys are under way to shared memory.
+// Adds one query head's share to dK and dV, and writes its dQ. The keys are being copied to shared memory.
 template <class Shape>
 __device__ __forceinline__ void add_head(const FloatBackwardHead& head, ShortTiles<Shape>& tiles,
                                          float (&d_key)[1][Shape::kColumnTiles][4],

@@ -136,8 +136,8 @@ struct ControlWords {
   unsigned counter, not_finite, repaired_blocks;
 };
 
-// The words of a stream, made on first use and kept; null where the stream's work is being recorded, to run who knows
-// when, and beyond the most streams.
+// The words of a stream, made on first use and kept; null where the stream's work is being recorded, to run at an
+// unknown time, and beyond the largest number of streams.
 ControlWords* find_control_words(cudaStream_t stream) {
   constexpr std::size_t kMostStreams = 4096;
   static auto* const words = new std::map<unsigned long long, ControlWords*>;  // never deleted, as the GPU's memory

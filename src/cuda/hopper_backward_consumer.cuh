@@ -98,7 +98,7 @@ struct BackwardConsumer : BackwardScores<Tiles, Tiles::kRows> {
   }
 
   // ---- between them ----
-  // dS^T into a buffer of the block, for everybody's dQ.
+  // dS^T into a buffer of the block, for the dQ of both warpgroups.
   __device__ __forceinline__ void store_scores(int buffer) {
 #pragma unroll
     for (int k = 0; k < Scores::kSteps; ++k) {
@@ -154,8 +154,8 @@ struct BackwardConsumer : BackwardScores<Tiles, Tiles::kRows> {
     wgmma_wait<0>();
   }
 
-  // dQ(i - 1), dV += P(i)^T dO(i), dK += dS(i)^T Q(i). Before the first tile there is no dQ to compute: what comes out
-  // of the empty buffer is thrown away, because products under a branch would be serialised.
+  // dQ(i - 1), dV += P(i)^T dO(i), dK += dS(i)^T Q(i). Before the first tile the result
+  // of dQ is computed from an empty buffer and discarded, because products under a branch would be serialised.
   template <bool kMasked>
   __device__ __forceinline__ void issue_gradients(int i) {
     const int stage = stage_of(i), buffer = i & 1, other = buffer ^ 1;

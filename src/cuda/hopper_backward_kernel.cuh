@@ -1,5 +1,5 @@
 // The Hopper backward: one block per 128 keys of a key head (64 where dims are above 128), which goes over the tiles of
-// 64 queries that see them. One warpgroup copies and takes turns, two compute.
+// 64 queries that see them. One warpgroup copies and orders the sums of dQ, two compute.
 #pragma once
 
 #include <cstdint>
@@ -83,8 +83,8 @@ __device__ __forceinline__ void wait_for_turns(const BackwardParameters& p, cons
   }
 }
 
-// One thread: when all warps have added to a tile, lets the next block have its turn. Its own arrival at turn_open
-// keeps the barriers from running ahead of it.
+// One thread: when all warps have added to a tile, increments its ticket for the next block. Its own arrival at
+// turn_open keeps the barriers from running ahead of it.
 template <class Tiles>
 __device__ __forceinline__ void pass_turns(const BackwardParameters& p, const BackwardWork& work, std::uint32_t base) {
   const BackwardBarriers barriers{base + Tiles::kBarriersAt};
@@ -97,7 +97,7 @@ __device__ __forceinline__ void pass_turns(const BackwardParameters& p, const Ba
   }
 }
 
-// One thread of two: adds every second dQ that the consumers staged to the sums, when it is its turn.
+// One thread of two: adds every second dQ that the consumers staged to the sums, when the block's ticket is served.
 template <class Tiles>
 __device__ __forceinline__ void add_staged_sums(const BackwardParameters& p, const BackwardWork& work,
                                                 std::uint32_t base, int which) {
@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(Tiles::kThreads, 1) backward_kernel(const __gr
   int* place = reinterpret_cast<int*>(memory + Tiles::kPlaceAt);
   if (threadIdx.x == 0) {
     BackwardBarriers{base + Tiles::kBarriersAt}.init();
-    // Whoever has a later place may wait for an earlier one, which has started: no order of blocks hangs.
+    // A block of a later place waits only for earlier places, which have started: no order of blocks can deadlock.
     if constexpr (Tiles::kOrdered) *place = static_cast<int>(atomicAdd(p.ticket, 1u));
   }
   __syncthreads();

@@ -109,7 +109,7 @@ __device__ void repair_key(const BackwardParameters& p, const BackwardPasses& pa
       const ScorePlace at = {head, row, key};
       const RowStatistics statistics = statistics_of(passes, first_slot + row);
       if (!is_seen(p, its, at, statistics)) continue;
-      // It sees this key, whose gradients are NaN by right.
+      // It sees this key, so that NaN gradients are correct.
       if (is_broken(statistics.reference, statistics.delta)) return;
       float query[8], d_output[8];
       load_row<T>(passes.query, batch, head, its.query_begin + row, query);

@@ -79,7 +79,7 @@ __device__ inline bool all_finite(const float (&values)[8]) {
   return finite;
 }
 
-// Whether a row's gradients are NaN by right, because of what it sees.
+// Whether a row's gradients are NaN because of a visible element.
 __device__ inline bool is_broken(float reference, float delta) { return isnan(reference) || !isfinite(delta); }
 
 // What a row's probabilities and gradients are computed from.

@@ -352,7 +352,7 @@ struct BackwardScores {
     if (lane == 0) barrier_arrive(barrier);
   }
 
-  // Zeros in place of keys and values that nobody sees: 0 * NaN would reach dQ.
+  // Zeros in place of keys and values that no query sees: 0 * NaN would reach dQ.
   __device__ __forceinline__ void clear_unseen() {
     const int loaded_end = min(work.key0 + kKeys, p.key_length - work.key_begin);  // the tensor's end: zeros follow
     if (work.key0 >= work.seen_begin && loaded_end <= work.seen_end) return;
@@ -367,7 +367,7 @@ struct BackwardScores {
     named_sync(5, 256);
   }
 
-  // A gradient of this warpgroup's 64 keys, over keys or values in shared memory that nobody reads any more.
+  // A gradient of this warpgroup's 64 keys, over keys or values in shared memory that are no longer read.
   template <int kCount>
   __device__ __forceinline__ void stage_result(const float (&from)[kCount], float factor, int at) {
     const int matrix = lane / 8, row = first_key + warp * 16 + lane % 8 + matrix % 2 * 8;

@@ -11,7 +11,7 @@
 
 namespace headway::inline v0::internal::cuda {
 
-// kOrdered: blocks add to dQ in turns, in a fixed order.
+// kOrdered: blocks add to dQ in a fixed order, by tickets.
 template <typename T, int kDim_, BackwardRules kRules, bool kOrdered_>
 struct BackwardTiles {
   using Element = T;
@@ -23,8 +23,8 @@ struct BackwardTiles {
   static constexpr bool kDropout = kRules == BackwardRules::dropout || kAll;
   static constexpr bool kHides = kBias || kMask || kAll;  // hides single elements
   static constexpr bool kAdds = kBias || kAll;            // adds to the scores
-  // Buffers for dQ on its way to its sums, so that a block goes on while it waits for its turn. Without turns, and
-  // where registers are short, dQ goes from registers.
+  // Buffers of dQ before it is added to its sums, so that a block continues while it waits for its ticket. Without an
+  // order, and where registers are short, dQ is added from registers.
   static constexpr int kSumBuffers = !kOrdered || kDim == 256 ? 0 : kDim == 64 ? (kBias ? 3 : 4) : kAdds ? 0 : 2;
   // The two warpgroups issue their products by turns, so that one adds to dQ while the other's products run.
   static constexpr bool kPingPong = kDim == 128 && kSumBuffers == 0;
@@ -160,7 +160,7 @@ __device__ __forceinline__ int load_turn(const int* turn) {
   return value;
 }
 
-// What other threads of the block added before, and this one knows of by a barrier, is seen by whoever sees the turn.
+// What other threads of the block added before a barrier with this one is visible to a block that sees the new turn.
 __device__ __forceinline__ void store_turn(int* turn, int value) {
   asm volatile("fence.acq_rel.gpu;\nst.release.gpu.global.s32 [%0], %1;" ::"l"(turn), "r"(value) : "memory");
 }

@@ -85,8 +85,8 @@ struct WideBackwardConsumer : BackwardScores<Tiles, Tiles::kRows / 2> {
   }
 
   // ---- between them ----
-  // Gives P^T and dS^T of its own queries to the other warpgroup and takes the other's. Two buffers of each: whoever
-  // has met the other here knows that it is done with the buffers of the tile before.
+  // Exchanges P^T and dS^T of its own queries for the other warpgroup's. Two buffers of each: after this barrier, the
+  // other warpgroup has finished with the buffers of the tile before.
   __device__ __forceinline__ void exchange(int buffer) {
     const int p_at = Tiles::kProbabilitiesAt + buffer * Tiles::kScoreBytes;
     const int ds_at = Tiles::kScoresAt + buffer * Tiles::kScoreBytes;

@@ -20,7 +20,7 @@ constexpr int kBackwardFar = 1 << 30;  // a reach that has no limit; lengths and
 struct BackwardSequence {
   int query_begin, query_length;  // its rows of the queries
   int key_begin, key_length;      // its rows of the keys, padding included
-  int key_count;                  // keys that are no padding
+  int key_count;                  // non-padding keys
   int query_offset;               // position of the first query among the keys
   int first_tile;                 // tiles of queries that come before it in its batch entry
 };
@@ -98,7 +98,7 @@ struct BackwardWork {
   int sequence, batch, kv_head;
   int group;  // query heads that share the key head
   int key_block, key0;
-  int seen_begin, seen_end;  // keys outside are seen by nobody
+  int seen_begin, seen_end;  // no query sees keys outside
   int query_begin, query_length, key_begin, key_length, query_offset;
   int tile_base;  // of the sequence, among the tiles of its batch entry
   int first_tile, end_tile;

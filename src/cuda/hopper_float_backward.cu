@@ -105,7 +105,7 @@ __device__ void bring_owned(PassTiles<Shape>& shared, const HalfTile<Shape::kDim
   }
 }
 
-// Adds what the streamed rows [first, end) of one query head give to the gradients of the rows from `owned` on.
+// Adds the share of the streamed rows [first, end) of one query head to the gradients of the rows from `owned` on.
 // `first_sums`: dQ or dK, `second_sums`: dV, where the block owns keys. `steps`: made before these, and then with them.
 template <class Shape>
 __device__ __forceinline__ void add_rows(const FloatRule& rule, PassTiles<Shape>& tiles, int owned, int first, int end,

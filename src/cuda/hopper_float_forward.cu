@@ -150,8 +150,8 @@ __device__ __forceinline__ void find_weights(const FloatRule& rule, const float 
 template <class Shape>
 using OutputSums = float[1][Shape::kColumnTiles][4];
 
-// Adds what the keys of `range` give to the outputs of the block's queries from `first_query` on. `steps`: made before
-// these, and then with them.
+// Adds the share of the keys of `range` to the outputs of the block's queries from `first_query` on. `steps`: made
+// before these, and then with them.
 template <class Shape>
 __device__ __forceinline__ void add_keys(const FloatRule& rule, OwnTiles<Shape>& tiles, int first_query,
                                          const KeyRange& range, int& steps, FloatSoftmax<1>& softmax,

@@ -1,7 +1,7 @@
 // Products of the float32 kernels on Hopper by float16 halves, each of three warpgroup products.
 //
 // A product's sums are kept short, because tensor cores truncate when they add: each is 64 deep, the small terms first,
-// and what it gives is added up outside with rounding.
+// and its results are summed outside with rounding.
 #pragma once
 
 #include "cuda/hopper_float_scores.cuh"

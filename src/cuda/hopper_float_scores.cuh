@@ -164,8 +164,8 @@ struct ScoreTile {
     left.take(scaled);
   }
 
-  // dP becomes dS without the scale, in units of the streamed Q's or K's rows. Behind a mask dP may be NaN; a NaN that
-  // is seen must show.
+  // dP becomes dS without the scale, in units of the streamed Q's or K's rows. Under a mask dP may be NaN; a visible
+  // NaN must reach the result.
   __device__ __forceinline__ void find_d_scores(const float (&units)[2][kHalfRows], const float (&deltas)[kHalfRows],
                                                 const float (&weights)[32], float (&d_scores)[32]) const {
     if (rule.threshold != 0) {

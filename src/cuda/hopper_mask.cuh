@@ -1,4 +1,4 @@
-// What stands between Q K^T and the softmax, on a thread's share of a block of scores: value i is in row `row` + 8 *
+// The operations between Q K^T and the softmax, on a thread's share of a block of scores: value i is in row `row` + 8 *
 // (i / 2 % 2) and column `column` + 8 * (i / 4) + i % 2, both counted inside the sequence.
 #pragma once
 

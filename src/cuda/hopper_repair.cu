@@ -52,7 +52,7 @@ __device__ void compute_row(const AttentionCall& call, const ScoreRule<float>& r
       if (is_kept && p != 0 && c < call.value_dim) outputs[i] += p * to_compute(value.data[k * value.stride + c]);
     }
   }
-  if (call.sinks) {  // one more score, with no value behind it
+  if (call.sinks) {  // one more score, without a value
     const float sink = static_cast<float>(call.sinks[rule.head]), largest = sink > maximum ? sink : maximum;
     const float factor = sum == 0 ? 0.f : expf(maximum - largest);
     sum = sum * factor + (sink == -INFINITY ? 0.f : expf(sink - largest));

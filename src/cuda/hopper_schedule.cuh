@@ -99,7 +99,7 @@ struct Ring {
 
 // kRows queries of one head, and the blocks of keys [first, end) that they see.
 struct ForwardWork {
-  int sequence, batch, head, row;  // sequence -1: there is no more work
+  int sequence, batch, head, row;  // sequence -1: no work is left
   int first, end;
   HopperSequence limits;
 };

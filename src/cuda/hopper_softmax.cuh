@@ -85,7 +85,7 @@ __device__ __forceinline__ RowEnd finish_row(const OnlineRows& rows, int r, floa
   sum += __shfl_xor_sync(0xffffffffu, sum, 1);
   sum += __shfl_xor_sync(0xffffffffu, sum, 2);
   float top = rows.maximum[r] * scale, factor = 1.f;
-  if (has_sink && sink != -INFINITY) {  // one more score, with no value behind it
+  if (has_sink && sink != -INFINITY) {  // one more score, without a value
     const float raised = fmaxf(top, sink * kLog2e);
     factor = exp2_approximate(top - raised);
     sum = sum * factor + exp2_approximate(sink * kLog2e - raised);

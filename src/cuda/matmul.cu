@@ -155,7 +155,7 @@ void own_product(const MatmulProblem& p) {
   });
 }
 
-// ---- what cuBLASLt is asked for ----
+// ---- products by cuBLASLt ----
 
 Matrix transposed(Matrix m) {
   std::swap(m.row_stride, m.column_stride);

@@ -68,7 +68,7 @@ void set_up(Gpu& gpu, int device) {
                     .capability = 10 * attribute(cudaDevAttrComputeCapabilityMajor, device) +
                                   attribute(cudaDevAttrComputeCapabilityMinor, device),
                     .shared_memory_per_block = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device)};
-  // Memory that was given back stays with the pool: taking it again costs no call of the driver.
+  // Freed memory stays in the pool: allocating it again needs no call of the driver.
   cudaMemPool_t pool = nullptr;
   check_cuda(cudaDeviceGetDefaultMemPool(&pool, device), "cudaDeviceGetDefaultMemPool");
   std::uint64_t threshold = std::numeric_limits<std::uint64_t>::max();
@@ -102,7 +102,7 @@ struct LastSwitch {
 };
 thread_local LastSwitch last_switches[kMostDevices];
 
-// Where this thread's work on a GPU goes.
+// The stream of this thread's work on a GPU.
 cudaStream_t stream_of(int device) {
   const cudaStream_t chosen = chosen_streams[device];
   last_switches[device].used = true;

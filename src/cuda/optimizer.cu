@@ -52,7 +52,7 @@ class Table {
 };
 
 // The entry that a chunk belongs to: the last one that begins at it or before. Empty parameters begin where the next
-// one does and so are passed over.
+// one does and so are skipped.
 __device__ const Entry& entry_of(const Entry* entries, int count, std::int64_t chunk) {
   int low = 0, high = count;  // the entry is in [low, high)
   while (high - low > 1) {

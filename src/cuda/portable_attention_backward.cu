@@ -121,7 +121,7 @@ struct BackwardHead {
         const A returned = d_returned(query + i, key + j);
         A d_weight = kept[j] ? d_scores[i][j] * keep_scale : A(0);
         if (a.weights_of == WeightsOf::softmax) d_weight += returned;
-        // Behind a mask dP may be NaN; a NaN that is visible must show.
+        // Under a mask dP may be NaN; a visible NaN must reach the result.
         A d_score = p > A(0) ? p * (d_weight - delta[i]) : p;
         if (a.weights_of == WeightsOf::masked && score != kMasked<A>) d_score += returned;
         take_bias(i, j, d_score);
@@ -294,7 +294,7 @@ struct BiasSums {
   __host__ __device__ std::int64_t blocks() const { return batch * heads * query_tiles * key_tiles; }
 };
 
-// Adds what one head of one sequence gives to a tile of the bias. Tiles count rows of the tensors, a sequence its own.
+// Adds the share of one head of one sequence to a tile of the bias. Tiles count rows of tensors, a sequence its own.
 template <typename T, typename A = Compute<T>>
 __device__ void add_bias_tile(const BackwardHead<T>& head, const BiasSums& bias, const Tile<T>& tile,
                               std::int64_t query_tile, std::int64_t key_tile, Patch<A>& sums) {

@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(Tile<T>::kThreads, Tile<T>::kBlocks)
   }
 }
 
-// ---- what flows back to a row ----
+// ---- delta and sinks of a row ----
 
 struct DeltaArguments {
   AttentionCall call;
@@ -100,7 +100,7 @@ __global__ void delta_kernel(const __grid_constant__ DeltaArguments a) {
       const T* output = rows_at<T>(a.output, b, h, q, 1).data;
       const T* d_output = rows_at<T>(a.d_output, b, h, q, 1).data;
       for (std::int64_t c = lane; c < call.value_dim; c += 32) {
-        // A row without keys has an output of zero, and whatever comes back to it is not its concern.
+        // A row without keys has a constant output of zero, so that its gradient is ignored.
         const A o = to_compute(output[c]);
         if (o != A(0)) sum = fma(o, to_compute(d_output[c]), sum);
       }
@@ -176,7 +176,7 @@ __device__ void compute_weights(const WeightsArguments& a, const Tile<T>& tile, 
   const bool is_seen = first_key < rule.end_key(last_query) && first_key + kTile > rule.first_key(first_query);
   const TileRows<T> queries = rows_at<T>(call.query, s.batch, rule.head, s.query_begin, s.query_length);
   const TileRows<T> keys = rows_at<T>(call.key, s.batch, rule.head / call.group, s.key_begin, s.key_length);
-  // Without columns the products are zero: nobody looks at them.
+  // Without columns the products are zero and not read.
   tile.multiply(weights, queries, first_query, keys, first_key, is_raw || is_seen ? call.head_dim : 0);
   if (is_raw) {
 #pragma unroll

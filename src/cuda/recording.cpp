@@ -44,12 +44,12 @@ class CudaGraph final : public RecordedWork {
   cudaGraphExec_t ready_ = nullptr;
 };
 
-// While one lives, this thread's work is noted down and not done.
+// While it exists, this thread's work is recorded and not run.
 class Capture {
  public:
   explicit Capture(GraphMemory& memory) {
     check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
-    // Relaxed: taking memory for the graph is no part of it.
+    // Relaxed: allocating the graph's memory is not part of the graph.
     const cudaError_t error = cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed);
     if (error != cudaSuccess) cudaStreamDestroy(stream_);
     check_cuda(error, "cudaStreamBeginCapture");
@@ -63,7 +63,7 @@ class Capture {
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
 
-  // Ends it; null where what was given cannot be recorded.
+  // Ends the recording; null where the work cannot be recorded.
   cudaGraph_t finish() {
     is_open_ = false;
     recording = nullptr;

@@ -2,7 +2,7 @@
 //
 // A number is high + low: high is the number rounded to TF32's 11 significant bits, low is what is left. Of the four
 // products of two such sums, low * low is below float32's last bit and left out. Tensor cores truncate when they add,
-// so their sums are kept short: one product is kDepth deep, large and small terms apart, and what it gives is added up
+// so their sums are kept short: one product is kDepth deep, large and small terms apart, and its results are summed
 // outside with rounding.
 //
 // Tiles lie in shared memory as (rows, kDim + kPadding): all fragments below are then read without bank conflicts.
@@ -90,7 +90,7 @@ struct LeftFragments {
     }
   }
 
-  // What products gave, as the left side of the next: its columns 2t and 2t + 1 of each eight stand at t and t + 4.
+  // Results of products as the left side of the next: its columns 2t and 2t + 1 of each eight stand at t and t + 4.
   __device__ void take(const float (&sums)[kTiles][kSteps][4]) {
 #pragma unroll
     for (int m = 0; m < kTiles; ++m) {

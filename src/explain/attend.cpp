@@ -65,7 +65,7 @@ AttentionRecord attend(const Translator& translator, const std::string& text, co
   const Ids source = tokenizer.encode_source(record.source, record.language);
   check_length("text", source, positions);
 
-  // What is written: the model's own best hypothesis, or the given target.
+  // The target tokens: the model's own best hypothesis, or the given target.
   Ids written;
   if (target) {
     written = tokenizer.encode_target(*target);

@@ -1,4 +1,4 @@
-// The colours of weights: one hue whose lightness alone tells the strength, so that everybody can read it.
+// The colours of weights: one hue whose lightness alone shows the strength, so that colour-blind people can read it.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ struct Color {
 };
 
 using ColorScale = std::array<Color, 5>;
-// On paper, stronger is darker; in a terminal, whose blocks bring their own dark ground, stronger is lighter.
+// On paper, stronger is darker; in a terminal, where blocks have a dark background, stronger is lighter.
 inline constexpr ColorScale kPaperScale = {
     {{0xF4, 0xF6, 0xF8}, {0xC9, 0xDC, 0xEC}, {0x7F, 0xB0, 0xD9}, {0x2F, 0x74, 0xB5}, {0x0B, 0x2F, 0x66}}};
 inline constexpr ColorScale kTerminalScale = {

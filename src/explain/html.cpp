@@ -15,7 +15,7 @@ namespace headway::inline v0 {
 namespace internal {
 namespace {
 
-// A block of data that the page unpacks when it is wanted: base64 of zlib of quantised rows.
+// A block of data that the page unpacks when it is needed: base64 of zlib of quantised rows.
 void append_weights(std::string& page, std::size_t part, const std::string& name, const Tensor& weights) {
   page += "<script type=\"text/plain\" id=\"weights-" + std::to_string(part) + "-" + name + "\">";
   page += base64(deflate(quantize_rows(weights)));

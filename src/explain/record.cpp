@@ -1,4 +1,4 @@
-// Looking into an AttentionRecord: its parts, their sizes, the layer that a drawing means.
+// Access to an AttentionRecord: its parts, their sizes, the layer of a drawing.
 #include "explain/record.h"
 
 #include <algorithm>

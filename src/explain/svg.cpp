@@ -16,7 +16,7 @@ namespace internal {
 namespace {
 
 constexpr double kMargin = 24, kTitleHeight = 24, kGap = 28, kFontSize = 11, kCharacterWidth = 7.8;
-constexpr double kPanelSize = 260, kAloneSize = 640;  // what a map's longer side should take
+constexpr double kPanelSize = 260, kAloneSize = 640;  // of a map's longer side
 constexpr double kSmallestCell = 1, kLargestCell = 26;
 constexpr std::int64_t kMostPanelsInRow = 4;
 constexpr std::int64_t kMostRectangles = 16384;  // more cells than these are drawn as a picture inside
@@ -54,7 +54,7 @@ std::string hex(Color color) {
   return text;
 }
 
-// A layer on its way to being drawn, all sizes in SVG's units.
+// The layout of a layer's drawing, all sizes in SVG's units.
 struct Panels {
   const AttentionPart& part;
   Tensor weights;  // (heads, queries, keys)
@@ -70,11 +70,11 @@ struct Panels {
 
 void draw_rectangles(std::string& svg, const Panels& panels, std::int64_t head) {
   const float* weight = panels.head(head);
-  const double inner = panels.cell > 6 ? panels.cell - 1 : panels.cell;  // a hair of paper between large cells
+  const double inner = panels.cell > 6 ? panels.cell - 1 : panels.cell;  // a gap of 1 between large cells
   for (std::int64_t q = 0; q < query_count(panels.part); ++q) {
     for (std::int64_t k = 0; k < key_count(panels.part); ++k) {
       const float shade = shade_of(*weight++, panels.largest);
-      if (shade < 0.03F) continue;  // the ground's own colour
+      if (shade < 0.03F) continue;  // as good as the background's colour
       svg += "<rect" + attribute("x", static_cast<double>(k) * panels.cell) +
              attribute("y", static_cast<double>(q) * panels.cell) + attribute("width", inner) +
              attribute("height", inner) + " fill=\"" + hex(color_at(kPaperScale, shade)) + "\"/>";
@@ -99,7 +99,7 @@ void draw_picture(std::string& svg, const Panels& panels, std::int64_t head) {
          base64(png(image)) + "\"/>";
 }
 
-// Token labels along one axis, every so many that they do not touch.
+// Token labels along one axis; some are left out where they would overlap.
 void draw_labels(std::string& svg, const Labels& labels, double cell, bool rows) {
   const auto step = static_cast<std::size_t>(std::max(1.0, std::ceil((kFontSize + 1) / cell)));
   for (std::size_t i = 0; i < labels.texts.size(); i += step) {

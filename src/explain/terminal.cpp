@@ -15,7 +15,7 @@ std::string spaces(std::int64_t count) {
   return std::string(static_cast<std::size_t>(std::max<std::int64_t>(0, count)), ' ');
 }
 
-// The escape for a 24-bit colour; `layer` is 38 for text and 48 for its ground.
+// The escape for a 24-bit colour; `layer` is 38 for text and 48 for its background.
 std::string color_escape(int layer, Color color) {
   return "\x1b[" + std::to_string(layer) + ";2;" + std::to_string(color.red) + ";" + std::to_string(color.green) + ";" +
          std::to_string(color.blue) + "m";
@@ -49,7 +49,7 @@ std::string bar(float part, std::int64_t width, bool color) {
   const std::int64_t eighths = std::lround(std::clamp(part, 0.0F, 1.0F) * static_cast<float>(width * 8));
   const std::string filled = repeat("█", eighths / 8) + std::string(kEighths[eighths % 8]);
   if (!color) return pad_right(filled, width);
-  constexpr float kReadable = 0.45F;  // a bar's colour stays apart from a dark and from a light ground
+  constexpr float kReadable = 0.45F;  // so that a bar's colour contrasts with dark and light backgrounds
   const Color ink = color_at(kTerminalScale, kReadable + 0.3F * std::clamp(part, 0.0F, 1.0F));
   return color_escape(38, ink) + pad_right(filled, width) + std::string(kReset);
 }

@@ -19,7 +19,7 @@ namespace {
 constexpr std::int64_t kLongestRowLabel = 14, kLongestColumnLabel = 10;  // characters
 constexpr std::int64_t kPanelGap = 3;
 
-// A layer's heads on their way to the terminal.
+// The layout of a layer's heads in the terminal.
 struct Maps {
   const AttentionPart& part;
   Tensor weights;  // (heads, queries, keys)
@@ -58,7 +58,7 @@ std::vector<std::string> column_labels(const Maps& maps) {
     for (const std::vector<std::string>& label : labels) {
       const std::size_t skipped = height - label.size();
       const std::string character = line < skipped ? "" : label[line - skipped];
-      // A wide character has no room in a cell of one column.
+      // A wide character does not fit into a cell of one column.
       lines[line] += pad_right(display_width(character) > maps.cell_width ? "·" : character, maps.cell_width);
     }
   }

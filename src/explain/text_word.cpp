@@ -1,4 +1,4 @@
-// What one word looks at, head by head, for a terminal.
+// The attention of one word, head by head, for a terminal.
 #include "explain/text_word.h"
 
 #include <algorithm>

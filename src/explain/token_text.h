@@ -14,7 +14,8 @@ struct TokenText {
   bool special = false;      // </s>, <pad>, >>deu<<, <0xE2>
 };
 
-// What to show for a token. Invalid UTF-8, control characters and marks that turn the writing direction become U+FFFD.
+// The text to show for a token. Invalid UTF-8, control characters and marks that turn the writing direction become
+// U+FFFD.
 TokenText token_text(std::string_view token);
 
 // Valid UTF-8 without control characters and direction marks: each becomes U+FFFD.
@@ -31,8 +32,8 @@ struct TokenSpan {
   std::int64_t begin = 0;
   std::int64_t count = 0;
 };
-// Where a word stands among tokens: the runs of pieces that spell it, whole words first, then parts of words, then
-// either with the case of ASCII letters ignored; the first of these kinds that there is. A token itself counts too.
+// The occurrences of a word among tokens: the runs of pieces that spell it as whole words; if there are none, as parts
+// of words; if there are none, either with the case of ASCII letters ignored. A token itself also matches.
 std::vector<TokenSpan> find_word(const std::vector<std::string>& tokens, const std::string& word);
 
 }  // namespace headway::inline v0::internal

@@ -5,8 +5,8 @@
 
 namespace headway::inline v0::internal {
 
-// The whole page with its style and scripts; "<!--title-->" and "<!--record-->" stand where a record's text and data
-// go.
+// The whole page with its style and scripts; "<!--title-->" and "<!--record-->" are replaced by a record's text and
+// data.
 std::string_view viewer_page();
 
 }  // namespace headway::inline v0::internal

@@ -45,7 +45,7 @@ void BeamSearch::advance(const std::vector<Candidate>& candidates) {
   }
   done_ = running.empty();
   if (done_) return;
-  // A vocabulary smaller than the beam: the best one fills the places, as one that is never better.
+  // A vocabulary smaller than the beam: copies of the best beam, with a score that never wins, fill the rest.
   std::vector<std::vector<std::int64_t>> so_far;
   scores_.clear();
   parents_.clear();

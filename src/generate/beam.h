@@ -15,7 +15,7 @@ struct Candidate {
   std::int64_t token = 0;
 };
 
-// Collects the best so many candidates of all beams. Of equal scores the one that came first is better.
+// Collects a given number of the best candidates of all beams. Of equal scores the first one added is better.
 class BestCandidates {
  public:
   explicit BestCandidates(std::int64_t most) : most_(static_cast<std::size_t>(most)) {}
@@ -41,7 +41,7 @@ struct BeamOptions {
 
 // Beam search as Hugging Face's generate() does it with early_stopping = False: of the best 2 * beam continuations the
 // unfinished ones go on, those among the first `beam` that end a sentence become hypotheses, and the search ends when
-// `beam` hypotheses are there and the best unfinished beam, at its present length, is no better than the worst of them.
+// it has `beam` hypotheses and the best unfinished beam, at its present length, does not beat the worst of them.
 // This is the search of one source.
 class BeamSearch {
  public:

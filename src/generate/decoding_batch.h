@@ -20,21 +20,21 @@ class DecodingBatch {
   DecodingBatch& operator=(const DecodingBatch&) = delete;
 
   // ---- greedy search ----
-  // Steps worth taking before the host looks at what they chose: waiting for a device takes time.
+  // The number of steps before the host reads the chosen tokens: waiting for a device takes time.
   std::int64_t steps_at_once() const { return decoder_.weights().device().is_cpu() ? 1 : 4; }
   struct ChosenTokens {
     Tensor tokens;  // [steps, rows or more] int64, on the CPU
     Tensor scores;  // [steps, rows or more] float32: log-probabilities
   };
-  // So many steps, the first from the start token. The next call may change what this one gave.
+  // Takes `steps` steps, the first from the start token. The next call may change the result.
   ChosenTokens take_steps(std::int64_t steps);
-  // Whether steps of so many rows would be smaller than they are now.
+  // Whether steps of this many rows would be smaller than the present ones.
   bool has_smaller_step(std::int64_t rows) const { return buffers_->padded(rows) < buffers_->padded(rows_); }
-  // Fewer rows go on: row i as what was row kept[i].
+  // Continues with fewer rows: row i is the former row kept[i].
   void keep_rows(const std::vector<std::int64_t>& kept);
 
   // ---- beam search ----
-  // Row i goes on with tokens[i] from what was row parents[i] of the step before, of source sources[i].
+  // Row i continues row parents[i] of the step before with tokens[i]; its source is sources[i].
   struct BeamRows {
     std::vector<std::int64_t> tokens;
     std::vector<std::int64_t> parents;

@@ -6,7 +6,7 @@
 namespace headway::inline v0::internal {
 namespace {
 
-// Up to here a step of a device takes as long as with fewer rows.
+// Up to this many rows a step on a device takes no longer than with fewer.
 constexpr std::int64_t kSmallStep = 128;
 
 Tensor normed(const Tensor& x, const NormWeights& norm) { return layer_norm(x, norm.weight, norm.bias); }
@@ -111,7 +111,7 @@ void DecodingBuffers::step(std::int64_t rows) {
 // One token through the decoder in each of the first `rows` rows.
 void DecodingBuffers::compute(std::int64_t rows) const {
   const bool chooses = size_.best == 1;
-  // Hypotheses go on from others. Their keys and values stay where they are: the table says where that is.
+  // Hypotheses continue others. Keys and values stay in their rows; the table of origins says in which.
   if (!chooses) origins_.slice(0, 0, rows).copy_from(gather_rows(origins_, parents(rows)));
   Tensor x = embed_step(weights_.embedding, newest(rows), weights_.positions, position(), weights_.embedding_scale);
   for (std::size_t i = 0; i < weights_.layers.size(); ++i) {

@@ -1,4 +1,4 @@
-// What the steps of a decoder read and write. All of it stays on the device, where steps are replayed as graphs.
+// The buffers that a decoder's steps read and write. They stay on the device, where steps are replayed as graphs.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace headway::inline v0::internal {
 
-// How much the buffers hold.
+// The sizes of the buffers.
 struct BufferSize {
   std::int64_t sources = 0;
   std::int64_t rows = 0;           // hypotheses of all sources
@@ -25,7 +25,7 @@ struct BufferSize {
   }
 };
 
-// Tensors of one batch after the other, and the steps that were recorded on them.
+// Tensors that are reused from batch to batch, and the steps that were recorded on them.
 class DecodingBuffers {
  public:
   // The weights must outlive the buffers.
@@ -38,28 +38,28 @@ class DecodingBuffers {
   void set_sources(const Tensor& memory, const std::vector<std::int64_t>& lengths);
   // The source of each row; those past the last are rows whose results are not used.
   void set_source_of(const std::vector<std::int64_t>& source_of);
-  // What the next step reads: how many tokens there were before, the newest of each row, and which row each goes on
-  // from.
+  // Sets what the next step reads: the number of tokens before it, the newest token of each row, and the row that each
+  // row continues.
   void set_state(std::int64_t position, const std::vector<std::int64_t>& tokens,
                  const std::vector<std::int64_t>& parents);
-  // Row i goes on as what was row kept[i]; for greedy search, between steps.
+  // Row i becomes the former row kept[i]; for greedy search, between steps.
   void keep_rows(const std::vector<std::int64_t>& kept);
 
-  // Makes the buffers hold so many tokens, and more for the next time; what is cached stays.
+  // Grows the buffers to hold at least `tokens` tokens; what is cached is kept.
   void reserve(std::int64_t tokens);
 
-  // One step of at least `rows` rows: recorded when it comes a second time, replayed from then on.
+  // One step of at least `rows` rows: recorded at the second call with its size, replayed from then on.
   void step(std::int64_t rows);
   // How many rows a step of `rows` computes.
   std::int64_t padded(std::int64_t rows) const;
 
-  // What steps of `rows` rows have chosen, and among which tokens they choose.
+  // The tokens that steps of `rows` rows have chosen, and the candidates of the last step.
   GreedyHistory history(std::int64_t rows) const;
   TopTokens top(std::int64_t rows) const;
 
  private:
   void compute(std::int64_t rows) const;
-  // x plus what the attention gives: (rows, width).
+  // x plus the output of the attention: (rows, width).
   Tensor attend_self(std::size_t layer, const Tensor& x) const;
   Tensor attend_source(std::size_t layer, const Tensor& x) const;
   Tensor position() const { return state_.slice(0, 0, 1); }

@@ -19,7 +19,7 @@ namespace {
 using Source = std::vector<std::int64_t>;
 using TextOf = std::function<std::string(const std::vector<std::int64_t>&)>;
 
-constexpr const char* kNotFinite = "search: the model gives logits that are no numbers";
+constexpr const char* kNotFinite = "search: the model returns logits that are not numbers";
 
 void check_search(const TranslationModelOptions& model, const std::vector<Source>& sources,
                   const SearchOptions& options) {
@@ -73,7 +73,7 @@ struct Batch {
     return most;
   }
 
-  // Greedy search's next token of a source; true where it was the last, and the source has its result.
+  // Greedy search's next token of a source; true where it was the last token of the source.
   bool accept(std::size_t member, Hypothesis& hypothesis, std::int64_t token, double score) const {
     check(std::isfinite(score), kNotFinite);
     hypothesis.tokens.push_back(token);
@@ -100,7 +100,7 @@ void keep(std::vector<T>& values, const std::vector<std::int64_t>& kept) {
   values.erase(values.begin() + static_cast<std::ptrdiff_t>(next), values.end());
 }
 
-// The step itself chooses; the host looks at what came, every few steps.
+// The step itself chooses the tokens; the host reads them every few steps.
 void search_greedy(const Batch& batch) {
   const std::int64_t most = batch.most_tokens_of_all();
   DecodingBatch decoding(batch.decoder, batch.source_list(), 1, most);

@@ -1,4 +1,4 @@
-// Search with a decoder that was made ready before.
+// Search with a decoder that was prepared before.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace headway::inline v0::internal {
 
-// search() with a decoder at hand. `text_of` gives the text of tokens, for on_token.
+// search() with a prepared decoder. `text_of` returns the text of tokens, for on_token.
 std::vector<std::vector<Hypothesis>> search_with(
     const StepDecoder& decoder, const std::vector<std::vector<std::int64_t>>& sources, const SearchOptions& options,
     const std::function<std::string(const std::vector<std::int64_t>&)>& text_of = {});

@@ -44,7 +44,7 @@ std::unique_ptr<DecodingBuffers> StepDecoder::acquire_buffers(const BufferSize& 
       std::unique_ptr<DecodingBuffers> found = std::move(*buffers);
       idle_.erase(buffers);
       if (holds) return found;
-      break;  // their memory serves the larger ones
+      break;  // larger ones reuse their memory
     }
   }
   return std::make_unique<DecodingBuffers>(weights_, size);

@@ -1,4 +1,4 @@
-// A decoder made ready for search: packed weights, and buffers that serve one batch after the other.
+// A decoder prepared for search: packed weights, and buffers that are reused from batch to batch.
 #pragma once
 
 #include <cstdint>
@@ -22,25 +22,25 @@ struct EncodedSources {
   Tensor memory;                      // [sources, longest, width]
 };
 
-// What all searches with one model share. It must not be used once the model has changed: see is_current().
+// The state that all searches with one model share. It must not be used once the model has changed: see is_current().
 class StepDecoder {
  public:
   explicit StepDecoder(const TranslationModel& model);
 
   const TranslationModel& model() const { return model_; }
   const DecoderWeights& weights() const { return weights_; }
-  // True while the model's parameters are those that this was made from.
+  // True while the model's parameters are unchanged since construction.
   bool is_current() const;
 
   EncodedSources encode(const SourceList& sources) const;
 
-  // Buffers that hold `size`, for one batch: those of a batch before where they do, else new ones.
+  // Buffers of at least `size`, for one batch: those of an earlier batch where they are large enough, else new ones.
   std::unique_ptr<DecodingBuffers> acquire_buffers(const BufferSize& size) const;
   void release_buffers(std::unique_ptr<DecodingBuffers> buffers) const;
 
  private:
   TranslationModel model_;
-  std::vector<std::pair<Tensor, std::uint64_t>> versions_;  // what it was made from, and when
+  std::vector<std::pair<Tensor, std::uint64_t>> versions_;  // the parameters and their versions at construction
   DecoderWeights weights_;
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<DecodingBuffers>> idle_;  // wait for the next batch

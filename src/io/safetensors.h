@@ -1,4 +1,4 @@
-// The safetensors format between bytes and structs; open() and save_safetensors() add the files.
+// The safetensors format in memory; SafeTensors::open() and save_safetensors() read and write files.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace headway::inline v0::internal {
 // The format's own limit, which keeps a hostile header from taking all memory.
 inline constexpr std::uint64_t kMaxSafeTensorsHeader = 100'000'000;
 
-// One tensor of a header that was checked.
+// One tensor of a checked header.
 struct SafeTensorsEntry {
   std::string name;
   std::string dtype;  // the format's name: "F32", "F8_E4M3"
@@ -37,7 +37,7 @@ struct SafeTensorsHeader {
   std::size_t data_start = 0;  // in bytes from the start of the file
 };
 
-// Reads and checks the header of a whole file in memory; `path` is what errors call it.
+// Reads and checks the header of a whole file in memory; `path` is its name in errors.
 SafeTensorsHeader parse_safetensors(std::span<const std::byte> file, std::string_view path);
 
 // The start of a file, up to its data: the length, the JSON text and spaces up to a multiple of 8 bytes.
@@ -53,7 +53,7 @@ std::string_view safetensors_dtype(DType dtype);
 // A name from a file as errors show it: in quotes, and shortened where it is long.
 std::string in_quotes(std::string_view name);
 
-// How an error about one tensor of a file begins. A part for check(), put into words only when the check fails.
+// The start of an error about one tensor of a file. An argument of check(), formatted only when the check fails.
 struct AboutTensor {
   std::string_view path;
   std::string_view name;

@@ -1,4 +1,4 @@
-// Reads and writes the JSON header. Files come from strangers: nothing in them is believed before it is checked.
+// Reads and writes the JSON header. Files may be untrusted: nothing in them is used before it is checked.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -36,7 +36,7 @@ constexpr std::array<FileDType, 22> kFileDTypes = {{
     {"F6_E3M2", 6}, {"C64", 64},    {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8},
 }};
 
-// Receives the events of the JSON parser. The depth is fixed by the format, so places stand for a stack.
+// Receives the events of the JSON parser. The format fixes the depth, so an enum of places replaces a stack.
 class HeaderReader : public JsonEvents {
  public:
   explicit HeaderReader(std::string_view path) : path_(path) {}

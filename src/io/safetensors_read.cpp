@@ -1,4 +1,4 @@
-// Opens a file and hands out its tensors.
+// Opens a file and returns its tensors.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>

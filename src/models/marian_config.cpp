@@ -13,7 +13,7 @@
 namespace headway::inline v0::internal {
 namespace {
 
-// The first is what is written.
+// The first name of an activation is the one that is written.
 constexpr std::array<std::pair<const char*, Activation>, 7> kActivations = {{
     {"relu", Activation::relu},
     {"gelu", Activation::gelu},
@@ -28,10 +28,10 @@ constexpr std::array<std::pair<const char*, Activation>, 7> kActivations = {{
 class Config {
  public:
   explicit Config(const std::filesystem::path& file) : name_(file.string()), fields_(read_json(file)) {
-    check(fields_.is_object(), name_, ": is no JSON object");
+    check(fields_.is_object(), name_, ": is not a JSON object");
   }
 
-  // A field that is there and not null.
+  // A field, or null where it is missing or null.
   const Json* find(const char* field) const {
     const Json* found = fields_.find(field);
     return found == nullptr || found->is_null() ? nullptr : found;
@@ -59,7 +59,7 @@ class Config {
     return value->boolean();
   }
 
-  // Refuses a model that this one is not.
+  // Refuses a model of another kind.
   void require(const char* field, bool expected) const {
     const bool value = boolean(field, expected);
     check(value == expected, name_, ": ", field, " is ", value, ", and only ", expected, " is supported");

@@ -7,8 +7,8 @@
 
 namespace headway::inline v0::internal {
 
-// Reads a config.json; an Error names the file, the field, what came and what was expected. Fields that would make
-// another model than this one are refused.
+// Reads a config.json; an Error names the file, the field, its value and what was expected. Settings of
+// models that are not supported are refused.
 TranslationModelOptions read_marian_config(const std::filesystem::path& file);
 
 // Write config.json and generation_config.json.

@@ -8,7 +8,7 @@
 
 namespace headway::inline v0::internal {
 
-// Throws where the options cannot be a model's; `where` begins the message, the field's name follows.
+// Throws where the options are not valid for a model; the message begins with `where` and the field's name.
 inline void check_model_options(std::string_view where, const TranslationModelOptions& options) {
   // More than any model has; beyond it, sizes of tensors could overflow before any other check fails.
   constexpr std::int64_t kMost = std::int64_t{1} << 24;

@@ -1,4 +1,4 @@
-// TranslationModel: embeddings, encoder, decoder and the product with the embedding again.
+// TranslationModel: embedding, encoder, decoder, and logits by the product with the embedding.
 #include "headway/translation_model.h"
 
 #include <cmath>
@@ -66,8 +66,8 @@ TranslationModel::TranslationModel(const TranslationModelOptions& options)
   add_module("dropout", dropout_);
   final_logits_bias_ = add_buffer("final_logits_bias", Tensor::zeros({1, options.vocab_size}));
 
-  // The embedding serves twice: times sqrt(d_model) its rows have the size of the positions, and as the output's matrix
-  // it gives logits of size 1. Matrices start Xavier-uniform, biases at zero.
+  // The embedding is used twice: times sqrt(d_model) its rows have the size of the positions, and as the output's
+  // matrix it yields logits of size 1. Matrices are Xavier-uniform, biases zero.
   const NoGradGuard guard;
   for (const auto& [name, parameter] : named_parameters()) {
     Tensor values = parameter.detach();

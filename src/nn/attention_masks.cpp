@@ -73,8 +73,8 @@ Mask with_extra_keys(const Mask& mask, const MaskShape& shape) {
   return with_tensor(mask, with_extra_keys(mask.tensor(), shape, mask.true_keeps() ? 1.0 : 0.0));
 }
 
-// Padding that is not all at the end. It has the place of the mask; where that is taken, the small tensor joins the
-// bias, so that nothing of the size of all scores is made on the host.
+// Padding that is not all at the end. It becomes the mask; where there is a mask already, the small tensor changes the
+// bias, so that nothing of the size of all scores is built on the host.
 void set_padding(const Mask& padding, const MaskShape& shape, AttentionOptions& options) {
   const Mask keys = with_extra_keys(with_tensor(padding, padding.tensor().unsqueeze(1).unsqueeze(1)), shape);
   if (!options.mask.defined()) {

@@ -8,7 +8,7 @@
 
 namespace headway::inline v0::internal {
 
-// What the masks of one call have to fit.
+// The sizes that the masks of one call must match.
 struct MaskShape {
   std::int64_t batch = 0;
   std::int64_t heads = 0;
@@ -35,8 +35,8 @@ void set_masks(const LayerMasks& masks, const MaskShape& shape, AttentionOptions
 // a copy for each layer would wait for the device each time.
 void bring_to_host(PerEntry& lengths, Mask& padding);
 
-// Lengths on the host, each from 0 to `most`; throws in the function's name where one is not, or where there is neither
-// one for all nor one for each batch entry. Undefined ones stay undefined.
+// Lengths on the host, each from 0 to `most`; throws in the function's name where one is not, or where their number is
+// neither one nor the batch. Undefined ones stay undefined.
 HEADWAY_INTERNAL_API PerEntry checked_lengths(const char* function, const char* argument, const PerEntry& lengths,
                                               std::int64_t batch, std::int64_t most);
 

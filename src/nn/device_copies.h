@@ -1,4 +1,4 @@
-// Constant tensors that are wanted where the data is.
+// Constant tensors with a copy on each device.
 #pragma once
 
 #include <mutex>
@@ -8,7 +8,7 @@
 
 namespace headway::inline v0::internal {
 
-// A tensor that never changes, and its copies on other devices, each made when it is first asked for. Threads may share
+// A tensor that never changes, and its copies on other devices, each made on first use. Threads may share
 // it.
 class DeviceCopies {
  public:

@@ -1,11 +1,11 @@
-// Dropout off for the time of a scope.
+// Evaluation mode for a scope.
 #pragma once
 
 #include "headway/module.h"
 
 namespace headway::inline v0::internal {
 
-// Puts a module into evaluation while it lives; a module that was in training is in training again afterwards.
+// Puts a module into evaluation mode while the guard exists; a module in training mode returns to it afterwards.
 class EvaluationGuard {
  public:
   explicit EvaluationGuard(const Module& module) : module_(module), was_training_(module.is_training()) {

@@ -12,7 +12,7 @@ using internal::check;
 namespace internal {
 namespace {
 
-// Problems of one kind, of which the first are shown.
+// Problems of one kind; messages show the first of them.
 class ProblemList {
  public:
   explicit ProblemList(const char* kind) : kind_(kind) {}
@@ -35,7 +35,7 @@ class ProblemList {
   std::string text_;
 };
 
-// Throws an Error that lists all that is wrong in `values` for a module whose state is `own`.
+// Throws an Error that lists all mismatches of `values` with the module's state `own`.
 void check_state(const StateDict& own, const StateDict& values, bool strict) {
   ProblemList missing("are missing"), wrong("do not fit"), unexpected("are none of the module's");
   for (const auto& [name, tensor] : own) {

@@ -88,7 +88,7 @@ MultiHeadAttention::MultiHeadAttention(const MultiHeadAttentionOptions& options)
   add_module("out_proj", out_proj_);
 }
 
-// One call: the layer, what came in, and the steps from one to the next.
+// One call: the layer, its input, and the steps of the computation.
 struct MultiHeadAttention::Call {
   const MultiHeadAttention& layer;
   MultiHeadAttentionInput input;
@@ -96,7 +96,7 @@ struct MultiHeadAttention::Call {
   bool length_first = false;
   std::int64_t cached = 0;  // tokens in the cache before this call
 
-  // With `batched` set, all three tensors are there and have three dimensions.
+  // With `batched` set, all three tensors are defined and have three dimensions.
   Call(const MultiHeadAttention& of, const MultiHeadAttentionInput& given) : layer(of), input(given) {
     check(input.query.defined(), "MultiHeadAttention: query is not given");
     if (!input.key.defined()) input.key = input.query;
@@ -125,7 +125,7 @@ struct MultiHeadAttention::Call {
           tensor, ", expected ", expected, features, "]");
   }
 
-  // A batch of one; tensors that were the same still are.
+  // Adds a batch of one; equal tensors stay equal.
   void add_batch() {
     const bool same_key = is_same_tensor(input.key, input.query), same_value = is_same_tensor(input.value, input.key);
     input.query = input.query.unsqueeze(0);
@@ -149,7 +149,7 @@ struct MultiHeadAttention::Call {
     return dropped(linear(x, weight, bias));
   }
 
-  // Where queries, keys and values lie after as few products as their sources allow.
+  // Queries, keys and values, computed with as few products as their sources allow.
   std::array<HeadsIn, 3> project_all() const {
     const std::int64_t q = layer.options_.num_heads * layer.head_dim_, kv = layer.kv_heads_ * layer.head_dim_;
     const auto heads = [&](const Tensor& source, std::int64_t first, std::int64_t count) {
@@ -186,7 +186,7 @@ struct MultiHeadAttention::Call {
     return {heads(parts[0], 0, query_heads), heads(parts[1], 0, kv_heads), heads(parts[2], 0, kv_heads)};
   }
 
-  // Puts learned and zero keys or values before [batch, kv_heads, length, head_dim], where causality and lengths leave
+  // Puts learned and zero keys or values before [batch, kv_heads, length, head_dim], where causality and lengths keep
   // them visible to every query.
   Tensor with_extra_keys(const Tensor& tensor, const Parameter& learned) const {
     std::vector<Tensor> parts;

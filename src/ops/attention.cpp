@@ -74,7 +74,7 @@ AttentionResult attention(const Tensor& query, const Tensor& key, const Tensor& 
                           const AttentionOptions& options) {
   using internal::kAttention;
   const bool recorded = internal::needs_gradient(query, key, value, options.bias, options.sinks);
-  const NoGradGuard guard;  // what happens inside is no operation of its own
+  const NoGradGuard guard;  // operations inside are not recorded
   internal::AttentionProblem problem = internal::make_attention_problem(kAttention, query, key, value, options);
   AttentionResult result = internal::attention_forward(problem);
   if (recorded) {

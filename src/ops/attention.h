@@ -10,9 +10,9 @@ namespace headway::inline v0::internal {
 // The forward of a checked problem, without a record. The output lies in memory in the order of the query's dimensions.
 AttentionResult attention_forward(const AttentionProblem& problem);
 
-// What the gradients of a checked problem look like beside those of query, key and value.
+// The forms of a checked problem's gradients beside those of query, key and value.
 struct AttentionGradientForms {
-  Tensor bias;   // as the caller gave it; undefined: no gradient of it is wanted
+  Tensor bias;   // as the caller passed it; undefined: its gradient is not needed
   Tensor sinks;  // likewise
 };
 
@@ -22,7 +22,7 @@ struct AttentionGradientForms {
 void attention_backward_into(const AttentionProblem& problem, const AttentionBackwardInputs& inputs,
                              const AttentionGradientForms& forms, AttentionGradients& gradients);
 
-// What an attention keeps for its backward: the problem that its forward was computed from, and the result.
+// What attention() saves for its backward: the problem that its forward was computed from, and the result.
 class SavedAttention {
  public:
   SavedAttention(AttentionProblem problem, const AttentionOptions& options, const AttentionResult& result);
@@ -36,7 +36,7 @@ class SavedAttention {
   Saved key_;
   Saved value_;
   Saved mask_;
-  Saved bias_;   // as the caller gave it
+  Saved bias_;   // as the caller passed it
   Saved sinks_;  // likewise
   Saved output_;
   Saved logsumexp_;

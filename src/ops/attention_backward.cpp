@@ -29,7 +29,7 @@ Shape reduced_shape(const Tensor& bias) {
   return shape;
 }
 
-// Throws unless what the caller gave beside the problem fits to it.
+// Throws unless the other arguments match the problem.
 void check_backward(const AttentionBackward& arguments, const internal::AttentionProblem& problem) {
   const DType dtype = arguments.query.dtype();
   const DType sums = dtype == DType::float64 ? DType::float64 : DType::float32;

@@ -214,7 +214,7 @@ AttentionProblem make_attention_problem(std::string_view function, const Tensor&
   }
   check(options.dropout >= 0 && options.dropout < 1, function, ": dropout is ", options.dropout,
         ", expected at least 0 and below 1");
-  if (options.dropout > 0) problem.dropout = Dropout::make(options.dropout, options.seed);
+  if (options.dropout > 0) problem.dropout = DropoutRule::make(options.dropout, options.seed);
 
   read_reach(function, "window.left", options.window.left, problem.left);
   read_reach(function, "window.right", options.window.right, problem.right);

@@ -7,9 +7,9 @@
 
 namespace headway::inline v0::internal {
 
-inline constexpr const char* kAttention = "attention";  // what errors and records call it
+inline constexpr const char* kAttention = "attention";  // its name in errors and records
 
-// Checks everything that the caller gave and spells it out; throws Error naming `function` and the argument.
+// Checks all arguments and resolves their defaults; throws an Error that names `function` and the argument.
 AttentionProblem make_attention_problem(std::string_view function, const Tensor& query, const Tensor& key,
                                         const Tensor& value, const AttentionOptions& options);
 

@@ -59,7 +59,7 @@ Tensor HeadsIn::view(const Tensor& whole) const {
 AttentionResult attention_of_heads(const HeadsIn& query, const HeadsIn& key, const HeadsIn& value,
                                    const AttentionOptions& options) {
   const bool recorded = needs_gradient(query.source, key.source, value.source, options.bias, options.sinks);
-  const NoGradGuard guard;  // the views are no operations of their own
+  const NoGradGuard guard;  // the views are not recorded
   AttentionProblem problem = make_attention_problem(kAttention, query.view(query.source), key.view(key.source),
                                                     value.view(value.source), options);
   AttentionResult result = attention_forward(problem);

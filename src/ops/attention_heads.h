@@ -18,8 +18,8 @@ struct HeadsIn {
 };
 
 // attention() of views of projections; the heads of each source cover all its features, none twice. Its backward writes
-// straight into the projections' gradients: nothing is cut, padded or added up on the way, whether one tensor holds
-// queries, keys and values or three do.
+// directly into the projections' gradients, without slicing, padding or adding, whether one tensor holds queries, keys
+// and values or three do.
 AttentionResult attention_of_heads(const HeadsIn& query, const HeadsIn& key, const HeadsIn& value,
                                    const AttentionOptions& options);
 

@@ -1,4 +1,4 @@
-// Choices without a record: what where() and the gradients of other operations share.
+// Selection by a mask, not recorded: for where() and for gradients of other operations.
 #pragma once
 
 #include "headway/tensor.h"

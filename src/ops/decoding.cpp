@@ -74,7 +74,7 @@ Tensor linear_step(const Tensor& x, const PackedWeight& weight, Activation activ
   problem.b = matrix_of(weight.weight.transpose(0, 1));
   problem.result = matrix_of(result);
   if (weight.packed.defined()) problem.packed_b = bytes_of(weight.packed);
-  // With a packed weight the sums begin with what is added, but for 16 bits, which hold no sums.
+  // With a packed weight the sums start from `added`, except for 16-bit results, which cannot hold sums.
   problem.accumulate = added.defined() && weight.packed.defined() && item_size(x.dtype()) > 2;
   if (problem.accumulate) {
     add_to(weight.bias, 0);

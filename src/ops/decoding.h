@@ -1,5 +1,5 @@
-// Decoding token by token. What changes from one step to the next, the tokens and how many there are, is read from the
-// device's tensors, so that one recorded step (DeviceGraph) serves every token. Nothing here has gradients; tensors
+// Decoding token by token. The tokens and their number, which change from step to step, are read from the device's
+// tensors, so that one recorded step (DeviceGraph) can be replayed for every token. Nothing here has gradients; tensors
 // named as results are written in place. The host does not read indices: a row whose index is out of range becomes NaN.
 #pragma once
 
@@ -13,11 +13,11 @@
 
 namespace headway::inline v0::internal {
 
-// A weight that serves many products of few rows.
+// A weight for many products of few rows.
 struct PackedWeight {
   Tensor weight;  // [out, in]
   Tensor bias;    // [out]
-  Tensor packed;  // the weight as Backend::pack_weight() gives it
+  Tensor packed;  // the weight as Backend::pack_weight() returns it
 };
 // Shares the memory of weight [out, in] and bias [out] where they are contiguous.
 HEADWAY_INTERNAL_API PackedWeight pack_weight(const Tensor& weight, const Tensor& bias);
@@ -52,7 +52,7 @@ struct SourceMemory {
 // Attention of query [rows, features] over the source of each row -> [rows, features].
 HEADWAY_INTERNAL_API Tensor cross_attention_step(const Tensor& query, const SourceMemory& memory, std::int64_t heads);
 
-// Fills `top` from logits [rows, classes]. A class that is excluded counts in logsumexp and is never taken.
+// Fills `top` from logits [rows, classes]. A class that is excluded counts in logsumexp and is never chosen.
 HEADWAY_INTERNAL_API void top_tokens(const Tensor& logits, std::optional<std::int64_t> excluded, const TopTokens& top);
 
 // Ends a step of greedy search: the best token of each row becomes its newest one ([rows] int64) and is put into the
@@ -61,7 +61,7 @@ HEADWAY_INTERNAL_API void take_best(const TopTokens& top, const Tensor& newest, 
                                     const Tensor& position);
 
 // Rows `indices` ([rows] int64, on the source's device) of source [count, ...] -> [rows, ...], of any dtype. Indices
-// out of range give rows of zeros.
+// out of range yield rows of zeros.
 HEADWAY_INTERNAL_API Tensor gather_rows(const Tensor& source, const Tensor& indices);
 
 }  // namespace headway::inline v0::internal

@@ -1,4 +1,4 @@
-// dropout() and add_dropout(): nothing is kept but the rule, which gives the backward the same mask again.
+// dropout() and add_dropout(): only the rule is saved, from which the backward recomputes the same mask.
 #include <utility>
 
 #include "backend/add_norm.h"

@@ -10,7 +10,7 @@
 namespace headway::inline v0::internal {
 namespace {
 
-// Shorter rows than these are repeated in memory first: the loops want vectors.
+// Rows shorter than this are repeated in memory first, since the loops work on vectors.
 constexpr std::int64_t kShortestRow = 32;
 
 // Whether `shape` without leading ones is the end of `whole`, so that a dense tensor of it repeats over the rows.

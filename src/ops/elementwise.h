@@ -42,7 +42,7 @@ void combine(Binary operation, const Tensor& a, const Tensor& b, const Tensor& r
 // sum_to(), with a faster way for sums over leading dimensions. x itself where its shape is wanted.
 Tensor broadcast_sum(const Tensor& x, const Shape& shape);
 
-// The rule of dropout; throws unless the probability is one.
+// The rule of dropout; throws where the probability is out of range.
 ElementDropout checked_dropout(const char* function, double probability, std::uint64_t seed);
 
 // function(x) into `result` (dense, of the same shape and dtype; may be x), without a record.

@@ -11,7 +11,7 @@ Tensor with_frozen_row(const Tensor& matrix, std::int64_t row) {
   Tensor result = matrix.detach();
   record("with_frozen_row", {matrix}, {result}, [row](BackwardCall& call) -> Tensors {
     Tensor gradient = std::exchange(call.d_outputs[0], Tensor());  // (rows, columns)
-    if (!is_sole_owner(gradient) || !gradient.is_contiguous()) gradient = gradient.clone();
+    if (!is_uniquely_owned(gradient) || !gradient.is_contiguous()) gradient = gradient.clone();
     gradient.select(0, row).fill(0.0);
     return {gradient};
   });

@@ -8,7 +8,7 @@
 
 namespace headway::inline v0::internal {
 
-// The same memory; the gradient that comes back through it is zero in that row. matrix: [rows, columns].
+// A view of the same memory whose gradient is zero in that row. matrix: [rows, columns].
 HEADWAY_INTERNAL_API Tensor with_frozen_row(const Tensor& matrix, std::int64_t row);
 
 }  // namespace headway::inline v0::internal

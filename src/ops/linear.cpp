@@ -108,7 +108,7 @@ struct LinearBackward {
       }
       return d;
     }
-    const Tensor d_before = is_sole_owner(d) ? d : Tensor::empty(d.shape(), d.dtype(), d.device());
+    const Tensor d_before = is_uniquely_owned(d) ? d : Tensor::empty(d.shape(), d.dtype(), d.device());
     backend_of(d).activation_backward({.activation = activation,
                                        .dtype = d.dtype(),
                                        .factor = factor,
@@ -136,7 +136,7 @@ struct LinearBackward {
   }
 };
 
-// Activation, then dropout by the rule, which drops nothing but after a relu.
+// Activation, then dropout by the rule; a rule that drops anything is allowed only after a relu.
 Tensor linear_with_rule(const char* name, const Tensor& x, const Tensor& weight, const Tensor& bias,
                         Activation activation, const ElementDropout& rule) {
   check_linear(x, weight, bias);
@@ -170,7 +170,7 @@ Tensor linear_dropout(const Tensor& x, const Tensor& weight, const Tensor& bias,
                       double probability, std::uint64_t seed) {
   constexpr const char* kName = "linear_dropout";
   const auto rule = checked_dropout(kName, probability, seed);
-  // The sign of what dropout leaves of a relu says where the slope is zero.
+  // After a relu, the sign of the output says where the slope is zero, also after dropout.
   if (activation != Activation::relu) return dropout(linear(x, weight, bias, activation), probability, seed);
   return linear_with_rule(kName, x, weight, bias, activation, rule);
 }

@@ -18,18 +18,18 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
 // result (tokens, out) = x (tokens, in) W^T + bias without a record; all matrices may have any strides.
 void linear_into(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& result);
 
-// dropout(linear(x, weight, bias, activation), probability, seed), which after a relu keeps one result for the backward
-// pass instead of two.
+// dropout(linear(x, weight, bias, activation), probability, seed), which after a relu saves one tensor instead of two
+// for the backward pass.
 Tensor linear_dropout(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation,
                       double probability, std::uint64_t seed);
 
-// dX = dY W for d (tokens, out), in x's shape, added to what other operations gave for input number `input` of the call
-// where the device does that on the way.
+// dX = dY W for d (tokens, out), in x's shape, added to the accumulated gradient of input number `input` of the call
+// where the device can do so in the product.
 Tensor linear_input_gradient(const Tensor& d, const Tensor& weight, const Shape& x_shape, BackwardCall& call,
                              std::size_t input);
 
-// xs[i] W_i^T + b_i for blocks W_i of the rows of one weight, and b_i of its bias, of the given sizes: there is one
-// gradient of the weight, and no copies make it up. What is undefined among xs has no result.
+// xs[i] W_i^T + b_i for blocks W_i of the rows of one weight, and b_i of its bias, of the given sizes. The gradient of
+// the weight is written in place, part by part. Undefined xs have an undefined result.
 std::vector<Tensor> linear_parts(const std::vector<Tensor>& xs, const Tensor& weight, const Tensor& bias,
                                  const std::vector<std::int64_t>& sizes);
 

@@ -1,4 +1,4 @@
-// mul(): the gradient of each factor is the other times what comes.
+// mul(): the gradient of each factor is the output's gradient times the other factor.
 #include "headway/ops.h"
 #include "ops/elementwise.h"
 

@@ -13,7 +13,7 @@ using internal::NormResult;
 using internal::Saved;
 using internal::Tensors;
 
-// Of what is computed in, as in torch: 16-bit rows take float32's.
+// The epsilon of the type that is computed in, as in torch: float32's for 16-bit rows.
 double machine_epsilon(DType dtype) {
   return dtype == DType::float64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
 }

@@ -11,7 +11,7 @@
 
 namespace headway::inline v0::internal {
 
-// What sums over rows of a dtype are kept in.
+// The dtype of sums over rows.
 inline DType statistics_dtype(DType dtype) { return dtype == DType::float64 ? DType::float64 : DType::float32; }
 
 // The indices of an element from its place in row-major order.

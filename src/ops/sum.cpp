@@ -1,4 +1,4 @@
-// sum() and mean(): the gradient is one value seen from many places.
+// sum() and mean(): the gradient is one value, expanded.
 #include "base/check.h"
 #include "core/tensor_impl.h"
 #include "headway/ops.h"
@@ -49,7 +49,7 @@ Tensor scaled_sum(const Tensor& x, const Shape& kept, double factor) {
   return scaled.to(x.dtype());
 }
 
-// What mean() has and sum() has not: the division by the number of elements.
+// Whether the sum is divided by the number of elements, as for mean().
 enum class Divide { no, by_count };
 
 Tensor reduce(const char* name, const Tensor& x, const std::vector<int>& dims, bool keep_dims, Divide divide) {

@@ -1,4 +1,4 @@
-// where(): a choice by a mask, through which the gradient goes back; the logic of booleans is a choice too.
+// where(), and logical operations on booleans, which are computed by the same selection.
 #include <algorithm>
 
 #include "base/check.h"

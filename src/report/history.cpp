@@ -33,7 +33,7 @@ constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 double number_or_none(const Json* value) { return value && value->is_number() ? value->number() : kNone; }
 
-// The report in a line of a log; nothing where the line is none.
+// The report in a line of a log; nothing where the line is not valid.
 std::optional<StepReport> report_of(const std::string& text) {
   try {
     const Json line = parse_json(text, "the log");

@@ -10,7 +10,7 @@
 namespace headway::inline v0::internal {
 namespace {
 
-constexpr std::size_t kMostPoints = 400;  // of a line; more cannot be told apart
+constexpr std::size_t kMostPoints = 400;  // of a line; more cannot be distinguished
 
 constexpr std::string_view kStyle = R"(
 :root { color-scheme: light dark; --page: #fbfbf9; --ink: #22262b; --faint: #6b7178; --rule: #e2e3de;

@@ -38,7 +38,7 @@ std::string device_text(const Config& config) {
   return device.is_cpu() ? "the CPU" : device.name() + " (" + describe_cuda() + ")";
 }
 
-// A run: everything that is made before the first step, and what happens between steps.
+// A run: what is built before the first step, and what is done between steps.
 class TranslationRun {
  public:
   TranslationRun(const Config& config, const TranslationRunOptions& options);
@@ -100,7 +100,7 @@ TranslationRun::TranslationRun(const Config& config, const TranslationRunOptions
   note(text);
 }
 
-// Takes over the state of an earlier run, before any of its files is changed.
+// Restores the state of an earlier run, before any of its files is changed.
 void TranslationRun::resume() {
   const std::optional<Checkpoint> checkpoint = load_checkpoint(directory_);
   if (!checkpoint) return;
@@ -112,8 +112,8 @@ void TranslationRun::resume() {
   history_ = History::load(directory_ / "training.jsonl", resumed_step_);
 }
 
-// Reads the pairs and makes tokenizer, validator, examples and batches of them. Returns how many examples were left out
-// because they have more tokens than the model has positions.
+// Reads the pairs and builds tokenizer, validator, examples and batches from them. Returns how many examples were left
+// out because they have more tokens than the model has positions.
 std::int64_t TranslationRun::prepare_data() {
   TrainingData data = read_training_data(config_);
   check(resumed_step_ == 0 || data.digest == state_.data_digest, config_.data.string(),
@@ -151,7 +151,7 @@ void TranslationRun::prepare_weights() {
   model.to(config_.precision);
   weights_.emplace(model, TrainedWeights::Parts{.mean = config_.average_last > 0.0, .best = config_.patience > 0});
   optimizer_ = make_optimizer(config_, weights_->model());
-  // The master weights begin with the digits that bfloat16 lacks: without them, weights of one size would all reach the
+  // The master weights start with the digits that bfloat16 lacks: without them, weights of one size would all reach the
   // next 16-bit number in the same step, and the loss would jump.
   optimizer_->load_master_weights(initial);
 }
@@ -227,8 +227,8 @@ void TranslationRun::after_step(const StepReport& report) {
   if (report.step % config_.validate_every == 0 || report.step == steps_) validate(report.step);
 }
 
-// What would be saved if the run ended here: the running mean, or the master weights before it begins. Float32 in every
-// precision.
+// The weights that would be saved if the run ended here: the running mean, or the master weights before it begins.
+// Float32 in every precision.
 StateDict TranslationRun::weights_now() const {
   return averaging() ? weights_->mean().state_dict() : optimizer_->master_weights();
 }
@@ -268,7 +268,7 @@ void TranslationRun::update_best(const ValidationReport& report) {
   }
 }
 
-// Writes what the run did so far: the validations and the plot.
+// Writes the history of the run so far: the validations and the plot.
 void TranslationRun::write_history() const {
   std::string lines;
   for (const ValidationReport& report : state_.validations) lines += validation_line(report) + "\n";

@@ -35,7 +35,7 @@ TranslationModel evaluating(TranslationModel model, Device device, DType dtype) 
   return model;
 }
 
-// One part of a text that is translated by itself.
+// A part of a text that is translated by itself.
 struct Segment {
   std::size_t line = 0;                   // of the text, from 0
   std::vector<std::int64_t> source = {};  // ids with </s>
@@ -119,7 +119,7 @@ class TranslationJob {
     segments_.push_back({.line = line, .source = std::move(source)});
   }
 
-  // Cuts a text into segments and notes what is remarkable about it.
+  // Cuts a text into segments and fills in its notes.
   void add_segments(std::size_t text) {
     const std::string_view body = bodies_[text];
     TranslationNotes& notes = results_[text].notes;
@@ -196,7 +196,7 @@ class TranslationJob {
     }
   }
 
-  // Joins the translations of a text's segments: the n-th best of each give the n-th best of the text, whose score is
+  // Joins the translations of a text's segments: the n-th best of each form the n-th best of the text, whose score is
   // their mean.
   void join(std::size_t text) {
     Translation& result = results_[text];

@@ -14,8 +14,8 @@ constexpr std::int64_t kShort = 20;
 
 bool is_control(char32_t character) { return character < 0x20 || (character >= 0x7F && character < 0xA0); }
 
-// Control characters become spaces, runs of spaces one space, and spaces at the ends go. Other white space, such as a
-// no-break space, stays.
+// Control characters become spaces, runs of spaces become one space, and spaces at the ends are removed. Other white
+// space, such as a no-break space, is kept.
 std::string cleaned(std::string_view text) {
   std::string clean;
   clean.reserve(text.size());

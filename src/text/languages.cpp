@@ -60,7 +60,7 @@ constexpr std::array kLanguages = {
     Language{"Vietnamese", "vie vi", ""},
 };
 
-// ASCII letters in lower case; the tables have other letters as texts mostly do.
+// ASCII letters in lower case; other letters are unchanged, and the tables have them in their usual case.
 std::string lower(std::string_view text) {
   std::string result(text);
   for (char& c : result) {
@@ -69,7 +69,7 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-// Calls visit(word) for what is between spaces and punctuation of ASCII; apostrophes belong to words.
+// Calls visit(word) for each word between spaces and ASCII punctuation; apostrophes belong to words.
 template <typename Visit>
 void for_each_word(std::string_view text, const Visit& visit) {
   const auto in_word = [](char c) {
@@ -96,7 +96,7 @@ bool has_word(std::string_view words, std::string_view word) {
 }
 
 const Language* language_of(std::string_view name) {
-  // A script or a country after the code is no part of the language: "zho_Hans", "pt-BR".
+  // A script or a country after the code is not part of the language: "zho_Hans", "pt-BR".
   const std::string plain = lower(name.substr(0, name.find_first_of("_-")));
   for (const Language& language : kLanguages) {
     if (lower(language.english) == plain || has_word(language.names, plain)) return &language;

@@ -12,7 +12,7 @@ std::shared_ptr<const SentencePieces::Model> SentencePieces::Model::parse(std::s
   // An empty file parses as a model without pieces, whose use would end the program.
   internal::check(!bytes.empty(), about, ": is empty, expected a SentencePiece model");
   const sentencepiece::util::Status status = model->processor.LoadFromSerializedProto(bytes);
-  internal::check(status.ok(), about, ": is no whole SentencePiece model: ", status.ToString());
+  internal::check(status.ok(), about, ": is not a complete SentencePiece model: ", status.ToString());
   internal::check(model->processor.GetPieceSize() > 0, about, ": has no pieces");
   model->bytes = std::move(bytes);
   return model;

@@ -1,4 +1,4 @@
-// What SentencePieces holds.
+// The model behind SentencePieces.
 #pragma once
 
 #include <sentencepiece_processor.h>

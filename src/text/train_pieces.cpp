@@ -56,7 +56,7 @@ void check_arguments(const std::vector<std::string>& sentences, const PieceTrain
 }
 
 // The trainer's message without the source location in front, which ends with a bracket. Once the arguments are
-// checked, what may still be wrong is the number of pieces.
+// checked, only the number of pieces can still be wrong.
 std::string reason_of(const std::string& message) {
   const std::size_t bracket = message.find("] ");
   return bracket == std::string::npos ? message : message.substr(bracket + 2);

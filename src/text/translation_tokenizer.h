@@ -37,7 +37,7 @@ struct TranslationTokenizer::Vocabulary {
   std::vector<std::int64_t> encode(std::string_view text, const SentencePieces& pieces) const;
 };
 
-// The language that a token like ">>deu<<" stands for.
+// The language of a token like ">>deu<<".
 std::optional<std::string_view> language_of(std::string_view token);
 
 }  // namespace headway::inline v0

@@ -43,7 +43,7 @@ Number number_of(const Metadata& metadata, const char* key, const std::string& p
   return *number;
 }
 
-// The names of all files in a directory; none where there is no directory.
+// The names of all files in a directory; none where it is missing.
 std::vector<std::string> names_in(const fs::path& directory) {
   std::vector<std::string> names;
   std::error_code problem;
@@ -93,7 +93,7 @@ std::vector<std::int64_t> checkpoint_steps(const fs::path& directory) {
       continue;
     const auto digits = std::string_view(name).substr(kStart.size(), name.size() - kStart.size() - kEnding.size());
     const auto step = parse_number<std::int64_t>(digits);
-    // Only names that we would write: others, such as "step-5", are a user's own.
+    // Only names that save_checkpoint() writes: others, such as "step-5", are the user's.
     if (step && *step >= 0 && checkpoint_path(directory, *step).filename() == name) steps.push_back(*step);
   }
   std::sort(steps.begin(), steps.end());
@@ -141,7 +141,7 @@ void save_checkpoint(const std::filesystem::path& directory, const Checkpoint& c
                     {"skipped_in_a_row", internal::number_text(checkpoint.skipped_in_a_row)},
                     {"state", checkpoint.state}});
 
-  // Later ones could not be read, or training would not be here: they count as nothing, and are replaced in their turn.
+  // Later checkpoints were unreadable, since training resumed before them: they are not counted, and will be replaced.
   std::vector<std::int64_t> steps = internal::checkpoint_steps(directory);
   steps.erase(std::upper_bound(steps.begin(), steps.end(), checkpoint.step), steps.end());
   const std::int64_t surplus = static_cast<std::int64_t>(steps.size()) - keep;
@@ -162,7 +162,7 @@ std::optional<Checkpoint> load_checkpoint(const std::filesystem::path& directory
       unreadable.emplace_back(error.what());
     }
   }
-  // Training from the start again would hide that something is lost.
+  // Starting again from the beginning would hide the loss.
   internal::check(unreadable.empty(), "load_checkpoint: none of the ", unreadable.size(), " checkpoints in ",
                   directory.string(), " can be read; the newest: ", unreadable.empty() ? "" : unreadable.front());
   return {};

@@ -16,7 +16,7 @@ std::string layer_of(std::string_view parameter);
 // The layers of all parameters, each once, in order.
 std::vector<std::string> layers_of(const std::vector<NamedTensor>& parameters);
 
-// What gradients of this joint norm are multiplied by; torch's formula.
+// The factor by which gradients of this joint norm are multiplied; torch's formula.
 double clipping_factor(double norm, double max_norm);
 
 }  // namespace headway::inline v0::internal

@@ -1,4 +1,4 @@
-// Optimizers: what they keep about parameters, and one step over all of them.
+// Optimizers: their state of each parameter, and one step over all parameters.
 #include "headway/optimizer.h"
 
 #include <cmath>
@@ -19,14 +19,14 @@ inline namespace optimizer_state {
 
 using Spans = std::span<const ParameterSpan>;
 
-constexpr const char* kMaster = "master";  // what a state dict calls it
+constexpr const char* kMaster = "master";  // its name in a state dict
 
-// What a parameter needs besides its value and its gradient.
+// The state of a parameter besides its value and its gradient.
 struct Slot {
   Tensor parameter;
   Tensor master;                // float32, shaped as the parameter; undefined: none
   std::vector<Tensor> moments;  // shaped as the parameter, in the order of the moments' names
-  Tensor steps;                 // int64, one element, on the CPU: how often the parameter was changed
+  Tensor steps;                 // int64, one element, on the CPU: how often the parameter was updated
 };
 
 // What a step of a group depends on besides its parameters.
@@ -44,7 +44,7 @@ struct Group {
 
 // How one kind of optimizer differs from another.
 struct Rule {
-  const char* name = "";                  // as errors say it
+  const char* name = "";                  // in errors
   std::vector<const char*> moments = {};  // torch's names
   double learning_rate = 0.0;             // at first
   double weight_decay = 0.0;              // of groups that name none
@@ -64,7 +64,7 @@ void check_not_negative(const char* optimizer, const char* what, double value) {
   check(std::isfinite(value) && value >= 0.0, optimizer, ": ", what, " is ", value, ", expected 0 or more");
 }
 
-// Refuses what cannot be trained, and what would be trained twice.
+// Refuses parameters that cannot be trained, or that are listed twice.
 class ParameterCheck {
  public:
   explicit ParameterCheck(const char* optimizer) : optimizer_(optimizer) {}
@@ -105,7 +105,7 @@ Slot make_slot(const Tensor& parameter, const Rule& rule) {
   return slot;
 }
 
-// The parameters of a module that want gradients.
+// The parameters of a module that require gradients.
 std::vector<ParameterGroup> trainable_of(const Module& module) {
   ParameterGroup group;
   for (NamedTensor& parameter : module.named_parameters()) {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kUsualWidth = 80;
 
-// printf into a string; the formats here give short results.
+// printf into a string; the formats here have short results.
 template <typename... Values>
 std::string format(const char* pattern, Values... values) {
   char text[160];
@@ -36,7 +36,7 @@ std::string short_count(double count) {
 }
 
 std::string short_time(double seconds) {
-  constexpr double kLongest = 1e9;  // some 30 years; past it nothing sensible can be said
+  constexpr double kLongest = 1e9;  // some 30 years; longer times are not shown
   if (!(seconds >= 0.0) || seconds > kLongest) return "?";
   const long long whole = std::llround(seconds);
   const long long minutes = whole / 60, hours = minutes / 60, days = hours / 24;
@@ -50,7 +50,7 @@ Progress::Progress(const ProgressOptions& options) : options_(options), last_(Cl
 Progress::~Progress() {
   try {
     end_line();
-  } catch (...) {  // a stream that throws has said so already
+  } catch (...) {  // the stream has reported its error already
   }
 }
 
@@ -99,7 +99,7 @@ void Progress::write(const std::string& line) {
   // A line that wraps cannot be rewritten by \r.
   const auto width = static_cast<std::size_t>(std::max<std::int64_t>(terminal_width(stream, kUsualWidth), 2));
   const std::string cut = line.substr(0, width - 1);
-  // Spaces cover what a longer line before left behind.
+  // Spaces overwrite the rest of a longer line before.
   stream << '\r' << cut << std::string(shown_ - std::min(shown_, cut.size()), ' ') << std::flush;
   shown_ = cut.size();
 }

@@ -23,8 +23,8 @@ struct ProgressOptions {
   std::int64_t steps = 0;
 };
 
-// Shows the newest report now and then, and always the last one. The line ends where this object does, also when an
-// exception leaves the loop.
+// Shows the newest report at intervals, and always the last one. The destructor ends the line, also when an exception
+// leaves the loop.
 class Progress {
  public:
   explicit Progress(const ProgressOptions& options);

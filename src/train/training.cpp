@@ -41,7 +41,7 @@ class RandomStateGuard {
   RandomState state_;
 };
 
-// The seed of one part of one step: nothing that came before matters, so a resumed run draws the same.
+// The seed of one part of one step: it does not depend on earlier steps, so a resumed run draws the same.
 std::uint64_t part_seed(std::uint64_t seed, const BatchPosition& position) {
   // The last word keeps these apart from other draws under the same seed.
   const auto words =
@@ -65,7 +65,7 @@ void check_options(const TrainingOptions& options) {
   check(gradients_enabled(), "train: a NoGradGuard lives, so that nothing would be learnt");
 }
 
-// Throws where the module has got another tensor under a name that the optimizer knows, as by Module::to().
+// Throws where a parameter of the module is no longer the optimizer's tensor, as after Module::to().
 void check_same_parameters(const Module& module, const Optimizer& optimizer) {
   std::map<std::string, const TensorImpl*> held;
   for (const NamedTensor& parameter : optimizer.parameters()) held[parameter.name] = &TensorImpl::of(parameter.tensor);
@@ -191,7 +191,7 @@ StepReport TrainingLoop::take_step(const LossFunction& loss_of, std::int64_t ste
   return report;
 }
 
-// Adds one part's share to the gradients; gives its loss, which a device may still be computing.
+// Adds one part's share to the gradients; returns its loss, which a device may still be computing.
 Tensor TrainingLoop::add_gradients(const LossFunction& loss_of, const BatchPosition& position) {
   set_random_seed(part_seed(options_.seed, position));
   const BatchLoss batch = loss_of(position);
@@ -204,8 +204,8 @@ Tensor TrainingLoop::add_gradients(const LossFunction& loss_of, const BatchPosit
   return batch.loss.detach();
 }
 
-// Changes the parameters, unless the loss or a gradient is not finite. The losses are read after the norms, so that a
-// device has all of the step's work before anyone waits for it.
+// Updates the parameters, unless the loss or a gradient is not finite. The losses are read after the norms, so that all
+// of the step's work is enqueued on a device before the host waits for it.
 void TrainingLoop::apply(StepReport& report, const std::vector<Tensor>& losses) {
   GradientNorms norms = gradient_norms(optimizer_.parameters());
   for (const Tensor& loss : losses) report.loss += loss.item();

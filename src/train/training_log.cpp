@@ -42,7 +42,7 @@ std::string csv_field(std::string text) {
   return quoted + '"';
 }
 
-// The step that a line is about; nothing where the line is none of a log's.
+// The step of a line; nothing where it is not a line of a log.
 std::optional<std::int64_t> step_of(std::string_view line, LogFormat format) {
   if (format == LogFormat::jsonl) {
     if (!line.starts_with(kJsonStart) || !line.ends_with('}')) return {};
@@ -51,7 +51,7 @@ std::optional<std::int64_t> step_of(std::string_view line, LogFormat format) {
   return parse_number<std::int64_t>(line.substr(0, line.find(',')));
 }
 
-// The bytes of a log; none where there is no file yet.
+// The bytes of a log; none where the file is missing.
 std::string read_log(const fs::path& path) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return {};
@@ -59,7 +59,7 @@ std::string read_log(const fs::path& path) {
   return read_whole_file(path, kTrainingLog);
 }
 
-// All whole lines of steps up to `last_step`. The last line of a run that was killed may lack its end, and goes.
+// All whole lines of steps up to `last_step`. The last line of a run that was killed may be incomplete, and is removed.
 std::string cut_back(const fs::path& path, LogFormat format, const std::string& header, std::int64_t last_step) {
   const std::string text = read_log(path);
   std::string kept = header.empty() ? "" : header + '\n';
@@ -75,13 +75,13 @@ std::string cut_back(const fs::path& path, LogFormat format, const std::string& 
     }
     const std::optional<std::int64_t> step = step_of(line, format);
     check(step.has_value(), kTrainingLog, ": ", path.string(), ": line ", number,
-          " is no line of a training log; remove the file or name another one");
+          " is not a line of a training log; remove the file or name another one");
     if (*step <= last_step) kept.append(line).push_back('\n');
   }
-  // Part of a first line and nothing else may be any file.
+  // A file without a whole line may be any file, unless it begins as a log does.
   const std::string_view start = format == LogFormat::csv ? std::string_view(header) : kJsonStart;
   check(text.find('\n') != std::string::npos || rest.substr(0, start.size()) == start.substr(0, rest.size()),
-        kTrainingLog, ": ", path.string(), ": is no training log; remove it or name another file");
+        kTrainingLog, ": ", path.string(), ": is not a training log; remove it or name another file");
   return kept;
 }
 
@@ -163,7 +163,7 @@ void TrainingLog::append(const StepReport& report) {
 }
 
 void TrainingLog::flush_to_disk() {
-  // Pipes and some file systems cannot do this; they lose nothing by it.
+  // Pipes and some file systems do not support this, and do not need it.
   if (::fsync(file_) != 0 && errno != EINVAL && errno != EROFS) fail_with_errno(path_, "cannot be flushed to the disk");
 }
 

@@ -12,30 +12,30 @@ namespace headway::inline v0::internal {
 
 enum class LogFormat { jsonl, csv };
 
-// The format that a file's ending stands for; throws for others.
+// The format of a file by its ending; throws for unknown endings.
 LogFormat log_format(const std::filesystem::path& path);
 
 // The first line of a CSV log: fixed columns, then one per layer. Layers are known from the start, so that every line
 // has the same columns.
 std::string csv_header(const std::vector<std::string>& layers);
 
-// One report as a line without its end. Numbers are written so that reading them gives the same bits. What is not
-// finite is null in JSON, nan or inf in CSV, where a layer without a gradient is an empty field.
+// One report as a line without its end. Numbers are written so that reading them gives the same bits. Non-finite
+// numbers are null in JSON, nan or inf in CSV, where a layer without a gradient is an empty field.
 std::string json_line(const StepReport& report);
 std::string csv_line(const StepReport& report, const std::vector<std::string>& layers);
 
 // An open log; its lines are appended with one write each.
 class TrainingLog {
  public:
-  // Cuts the file back to the steps up to `last_step`, at once or not at all, and opens it for what comes after. A file
-  // that is no log of ours is refused and left as it is.
+  // Truncates the file atomically to the steps up to `last_step`, and opens it for appending. A file that is not a
+  // training log is refused and left unchanged.
   TrainingLog(const std::filesystem::path& path, std::vector<std::string> layers, std::int64_t last_step);
   ~TrainingLog();
   TrainingLog(const TrainingLog&) = delete;
   TrainingLog& operator=(const TrainingLog&) = delete;
 
   void append(const StepReport& report);
-  // Puts all lines on the disk: a checkpoint must not be there without the lines up to its step.
+  // Flushes all lines to the disk: a checkpoint must not exist without the lines up to its step.
   void flush_to_disk();
 
  private:

@@ -51,7 +51,7 @@ void read_field(Config& config, const ConfigEntry& entry, std::string_view where
   check_value(where, config, entry);
 }
 
-// The values of a JSON field, each by the type of its place.
+// Reads the value of a JSON field by the type of its member.
 class FromJson {
  public:
   FromJson(std::string_view where, std::string_view name, const Json& value)
@@ -92,7 +92,7 @@ class FromJson {
   const Json& value_;
 };
 
-// The value that a text stands for, by the type of its place.
+// Reads a value from text by the type of its member.
 class FromText {
  public:
   FromText(std::string_view name, std::string_view text) : name_(name), text_(text) {}

@@ -17,7 +17,7 @@ enum class OnResume { free, fixed };
 
 template <typename... Types>
 using ConfigPlaceOf = std::variant<Types TranslationTrainingConfig::*...>;
-// Which member of the config a field is.
+// The member of the config that belongs to a field.
 using ConfigPlace = ConfigPlaceOf<bool, std::int64_t, std::uint64_t, double, std::string, std::filesystem::path,
                                   PieceKind, Activation, LearningRateSchedule, DType>;
 
@@ -46,7 +46,7 @@ const std::vector<ConfigEntry>& config_entries();
 // The entry of a name; an Error for an unknown name suggests the nearest one and begins with `where`.
 const ConfigEntry& config_entry(std::string_view name, std::string_view where);
 
-// The value of an enumeration that a name stands for; an Error lists the choices and begins with `where`.
+// The value of an enumeration with a given name; an Error lists the choices and begins with `where`.
 int choice_value(const ConfigEntry& entry, std::string_view name, std::string_view where);
 
 // Throws an Error where a number is out of its range, or an enumeration has a value that the field does not allow.

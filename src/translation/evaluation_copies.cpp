@@ -6,7 +6,7 @@
 namespace headway::inline v0::internal {
 namespace {
 
-// A float32 model on the CPU. Its first weights draw seeds and count nothing.
+// A float32 model on the CPU. Its initial weights take seeds and are overwritten.
 TranslationModel fresh_model(const TranslationModelOptions& options) {
   const RandomState before = random_state();
   TranslationModel model(options);

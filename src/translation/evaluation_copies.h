@@ -1,4 +1,4 @@
-// Copies of a model that is trained: one with other weights, and one on the CPU.
+// Copies of a model in training: one with other weights, and one on the CPU.
 #pragma once
 
 #include <optional>
@@ -7,8 +7,8 @@
 
 namespace headway::inline v0::internal {
 
-// A float32 model of the shape of a trained one, for weights that are not those which it computes with: means, and
-// masters of rounded ones.
+// A float32 model of the same shape as the trained one, for the evaluation of other weights: running means, and the
+// masters of rounded weights.
 class EvaluationCopy {
  public:
   // A model on the device of `model` with `weights`, which are of all its parameters by name; the next call changes it.
@@ -18,7 +18,7 @@ class EvaluationCopy {
   std::optional<TranslationModel> copy_;
 };
 
-// Writing files wants weights on the CPU.
+// A copy on the CPU, for writing files.
 class CpuCopy {
  public:
   // A model on the CPU with the weights that `model` has now: itself where it is there, else a copy, which the next

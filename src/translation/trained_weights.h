@@ -1,4 +1,4 @@
-// What a checkpoint of a translation run holds besides the optimizer: the model, its running mean, its best state.
+// The contents of a translation run's checkpoint besides the optimizer: the model, its running mean, its best state.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class TrainedWeights : public Module {
   };
   TrainedWeights(const TranslationModel& model, const Parts& parts);
 
-  // What is trained, in the dtype that it computes in.
+  // The trained model, in the dtype that it computes in.
   const TranslationModel& model() const { return model_; }
   const WeightCopy& mean() const { return *mean_; }
   const WeightCopy& best() const { return *best_; }

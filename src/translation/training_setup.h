@@ -1,4 +1,4 @@
-// What a training run is made of: the model, the optimizer and the schedule that a config describes.
+// The model, the optimizer and the schedule that a config describes.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ TranslationModel make_model(const TranslationTrainingConfig& config, const Trans
 // have one dimension.
 std::unique_ptr<AdamW> make_optimizer(const TranslationTrainingConfig& config, const TranslationModel& model);
 
-// The learning rate over a run of so many steps.
+// The learning rate over a run of `steps` steps.
 Schedule make_schedule(const TranslationTrainingConfig& config, std::int64_t steps);
 
 }  // namespace headway::inline v0::internal

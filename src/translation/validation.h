@@ -27,7 +27,7 @@ class Validator {
 
   // True where a direction has no sentences.
   bool empty() const;
-  // Loss, and BLEU of what greedy search gives, both where the model is.
+  // The loss, and the BLEU of greedy search, both computed on the model's device.
   ValidationReport run(const TranslationModel& model, std::int64_t step) const;
 
  private:

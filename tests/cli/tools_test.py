@@ -126,7 +126,7 @@ class Tokenizer(ProgramTest):
         self.assertFalse((self.work / "joint.spm").exists())
         self.bad(1, "none: no such directory", "tokenizer", "encode", "--tokenizer", "none", "x")
         self.good("tokenizer", "train", "pairs.tsv", "--output", "t", "--vocab-size", 300)
-        self.bad(1, "is no id", "tokenizer", "decode", "--tokenizer", "t", "1 two")
+        self.bad(1, "is not an id", "tokenizer", "decode", "--tokenizer", "t", "1 two")
         self.bad(1, "an id is 5000", "tokenizer", "decode", "--tokenizer", "t", "5000")
         self.bad(1, "language is \"deu\"", "tokenizer", "encode", "--tokenizer", "t", "--to", "deu", "x")
 

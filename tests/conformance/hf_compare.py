@@ -100,7 +100,7 @@ def assert_close(name, ours, theirs, tolerance):
 
 
 def assert_same_outputs(ours, theirs, valid, tolerance):
-    """Compares two models' outputs, all of them, where queries are no padding."""
+    """Compares two models' outputs, all of them, at non-padding queries."""
     ours, theirs = flat_outputs(ours, valid), flat_outputs(theirs, valid)
     assert [name for name, _ in ours] == [name for name, _ in theirs], "other outputs than eager's"
     for (name, our), (_, their) in zip(ours, theirs):

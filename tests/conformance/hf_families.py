@@ -13,7 +13,7 @@ class Case(NamedTuple):
     auto_class: type  # whose from_config() makes it
     config: object
     inputs: dict
-    valid: dict  # output's name -> which of its queries are no padding, boolean [batch, query_length]; absent: all are
+    valid: dict  # output's name -> its non-padding queries, boolean [batch, query_length]; absent: all are
     generates: dict | None = None  # the inputs of generate(), for models that can
 
 
@@ -44,7 +44,7 @@ class Draw:
         return torch.randint(5, self.vocabulary, (self.batch, length), generator=self.generator)
 
     def mask(self, length, padding=None):
-        """[batch, length], 1 for what is no padding; every entry keeps one position at least."""
+        """[batch, length], 1 for non-padding; every entry keeps at least one position."""
         padding = padding or self.padding
         mask = torch.ones(self.batch, length, dtype=torch.long)
         for row in range(self.batch):

@@ -108,7 +108,7 @@ def run_data_set(suite, graph, node, data_set):
 
 
 def run_folder(suite, folder):
-    """True when the folder is a case of the operator and passes; False when it is none (an expanded twin, say)."""
+    """True when the folder is a case of the operator and passes; False when it is not one, as an expanded copy."""
     graph = onnx.load(str(folder / "model.onnx")).graph
     nodes = [node for node in graph.node if is_operator(node, suite.operator)]
     if not nodes:

@@ -1,4 +1,4 @@
-// Corners of attention on the GPU: what nobody sees, rows without keys, dropout's rule, strides, sizes past 2^31.
+// Corners of attention on the GPU: masked keys, rows without keys, dropout's rule, strides, sizes past 2^31.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@ namespace {
 using headway::attention;
 using headway::AttentionOptions;
 using headway::Device;
-using headway::internal::Dropout;
+using headway::internal::DropoutRule;
 using std::int64_t;
 
 AttentionBackward problem(DType dtype, int64_t queries, int64_t keys, int64_t dim = 64) {
@@ -46,7 +46,7 @@ void expect_like_cpu(Messages& messages, const Corner& corner, std::size_t begin
   });
 }
 
-// ---- what nobody sees ----
+// ---- masked keys and values ----
 
 // Problems in which some keys, values and queries are hidden by one option.
 std::vector<Corner> hiding_corners(DType dtype, int64_t dim) {
@@ -267,7 +267,7 @@ TEST(CudaDropout, FollowsTheRule) {
         const std::vector<double> weights = forward_on_gpu(p).output.to_vector();
         p.options.dropout = 0.4;
         p.options.seed = 0x123456789ABCDEFu;
-        const Dropout rule = Dropout::make(p.options.dropout, p.options.seed);
+        const DropoutRule rule = DropoutRule::make(p.options.dropout, p.options.seed);
         const std::vector<double> dropped = forward_on_gpu(p).output.to_vector();
         int wrong = 0;
         for (std::size_t e = 0; e < dropped.size(); ++e) {
@@ -298,7 +298,7 @@ TEST(CudaDropout, CountsPositionsInsideTheSequence) {
     p.options.cu_key_lengths = {0, 33, 100};
     p.options.query_offset = 5;  // positions for masks, not for dropout
     const Tensor output = forward_on_gpu(p).output;
-    const Dropout rule = Dropout::make(0.5, 7);
+    const DropoutRule rule = DropoutRule::make(0.5, 7);
     for (int64_t r = 40; r < 90; ++r) {
       for (int64_t c = 33; c < 100; ++c) {
         ASSERT_EQ(output.at({0, 1, r, c}) != 0, rule.keep(1, 1, r - 40, c - 33)) << r << " " << c;

@@ -56,13 +56,13 @@ inline testing::AssertionResult near(const headway::Tensor& a, const headway::Te
   return testing::AssertionSuccess();
 }
 
-// A difference that two right computations in this dtype may have.
+// A difference that two correct computations in this dtype may have.
 inline double tolerance_of(headway::DType dtype) {
   if (is_sixteen_bit(dtype)) return 2 * epsilon_of(dtype);
   return dtype == headway::DType::float64 ? 1e-13 : 1e-5;
 }
 
-// Everything that forward and backward give, with names.
+// All results of forward and backward, with names.
 using Named = std::vector<std::pair<std::string, headway::Tensor>>;
 inline Named named(const headway::AttentionResult& r, const headway::AttentionGradients& g) {
   return {{"output", r.output}, {"logsumexp", r.logsumexp}, {"weights", r.weights}, {"d_query", g.query},

@@ -44,7 +44,7 @@ struct Fixture {
   TensorMap part(const std::string& prefix) const;
 };
 
-// True for what a computation gives; false for state, inputs and gradients from above.
+// True for results of a computation; false for state, inputs and gradients from above.
 bool is_result(const std::string& tensor_name);
 
 // Where the files are: HEADWAY_FIXTURES, else those of the repository.

@@ -31,7 +31,7 @@ const char* name_of(Arrival arrival) {
     case Arrival::strided:
       return "d_output with odd strides";
     default:
-      return "d_output that nobody else sees";
+      return "d_output that is uniquely owned";
   }
 }
 
@@ -47,7 +47,7 @@ Tensor with_odd_strides(const Tensor& values) {
   return stepped;
 }
 
-// The tensor itself, whose gradient comes back as memory that nobody else sees.
+// The tensor itself, whose gradient is uniquely owned memory.
 Tensor with_fresh_gradient(const Tensor& x) {
   Tensor result = x.detach().clone();
   headway::internal::record("fresh", {x}, {result}, [](headway::internal::BackwardCall& call) {

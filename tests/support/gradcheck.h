@@ -16,12 +16,12 @@ struct GradcheckOptions {
   std::uint64_t seed = 1;   // of d_output and of the elements drawn
 };
 
-// Fails the test where the gradients that backward() gives for the float64 inputs are not those that central
+// Fails the test where the gradients that backward() returns for the float64 inputs are not those that central
 // differences of sum(function(inputs) * d_output) show. Inputs of other dtypes are passed on as they are.
 //
 // The walk back is tried with every gradient that an operation may meet: one that the caller keeps (and which must not
-// change), one with odd strides, and one that nobody else sees; twice through one record; and for each input alone. The
-// inputs' strides are kept on the way forward, so views check what an operation does with them.
+// change), one with odd strides, and one that is uniquely owned; twice through one record; and for each input alone.
+// The inputs' strides are kept on the way forward, so views check what an operation does with them.
 void check_gradients(const std::function<headway::Tensor(const std::vector<headway::Tensor>&)>& function,
                      std::vector<headway::Tensor> inputs, GradcheckOptions options = {});
 

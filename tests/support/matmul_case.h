@@ -45,7 +45,7 @@ class Storage {
   double get(std::int64_t b, std::int64_t r, std::int64_t c) const { return take(index(b, r, c)); }
   void set(std::int64_t b, std::int64_t r, std::int64_t c, double value) { put(index(b, r, c), value); }
 
-  // The number of elements outside the matrices that are no longer as they were.
+  // The number of elements outside the matrices that have changed.
   std::int64_t broken_guards() const;
   const std::vector<std::byte>& bytes() const { return bytes_; }
 

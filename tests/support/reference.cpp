@@ -17,7 +17,7 @@ using headway::DType;
 using headway::Tensor;
 using headway::Weights;
 using headway::WeightsOf;
-using headway::internal::Dropout;
+using headway::internal::DropoutRule;
 using std::int64_t;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -106,7 +106,7 @@ class Naive {
   DType storage_;
   int64_t heads_, kv_heads_, group_, head_dim_, value_dim_, query_length_, key_length_;
   Real scale_;
-  Dropout dropout_;
+  DropoutRule dropout_;
   Array4<Real> query_, key_, value_;        // [batch, heads, length, dim]
   Array4<Real> key_across_, value_across_;  // [batch, kv_heads, dim, key_length]
   Array4<Real> bias_, slopes_, mask_, d_output_, d_weights_, d_logsumexp_;
@@ -138,7 +138,7 @@ Naive<Real>::Naive(const AttentionBackward& problem, bool rounded)
       query_length_(problem.query.size(2)),
       key_length_(problem.key.size(2)),
       scale_(static_cast<Real>(options_.scale ? Real(*options_.scale) : 1 / std::sqrt(Real(head_dim_)))),
-      dropout_(Dropout::make(options_.dropout, options_.seed)),
+      dropout_(DropoutRule::make(options_.dropout, options_.seed)),
       query_(problem.query),
       key_(problem.key),
       value_(problem.value),

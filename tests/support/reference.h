@@ -1,5 +1,5 @@
-// Attention as the maths says it, in float64 (float64 inputs: long double), and the same done naively in the inputs'
-// own arithmetic. The first is what results are compared with; the second says how exact one may ask them to be.
+// Attention by its formula in float64 (float64 inputs: long double), and the same computed naively in the inputs' own
+// arithmetic. Results are compared with the first; the second gives the error bound.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace headway_test {
 
-// Row-major values of everything that the forward gives; `weights` is empty where none were asked for.
+// Row-major values of everything that the forward returns; `weights` is empty where none were requested.
 struct ForwardValues {
   std::vector<double> output;     // [batch, heads, query_length, value_dim]
   std::vector<double> logsumexp;  // [batch, heads, query_length]
@@ -36,7 +36,7 @@ struct GradientSpread {
 ForwardValues reference_forward(const headway::AttentionBackward& problem, ForwardSpread* spread = nullptr);
 // The gradients at their most exact.
 GradientValues reference_backward(const headway::AttentionBackward& problem, GradientSpread* spread = nullptr);
-// What a straightforward implementation in the inputs' dtype gives: 16-bit inputs compute in float, with the
+// The result of a straightforward implementation in the inputs' dtype: 16-bit inputs compute in float, with the
 // probabilities (and the scores' gradients) rounded to 16 bits before they are multiplied, and the results too.
 ForwardValues naive_forward(const headway::AttentionBackward& problem);
 GradientValues naive_backward(const headway::AttentionBackward& problem);

@@ -13,7 +13,7 @@ struct Sequence {
   std::int64_t batch, index;
   std::int64_t query_begin, query_count;
   std::int64_t key_begin, key_count;
-  std::int64_t key_length;  // keys that are no padding
+  std::int64_t key_length;  // non-padding keys
   std::int64_t offset;      // the first query's position
 };
 

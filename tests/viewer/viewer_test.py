@@ -296,7 +296,7 @@ class LookTest(PageTest):
 
     def test_languages(self):
         self.browser.click(*self.middle("#language"))
-        self.assertEqual(self.text("h1"), "每个注意力头在看什么")
+        self.assertEqual(self.text("h1"), "每个注意力头关注什么")
         self.assertEqual(self.js("document.documentElement.lang"), "zh-CN")
         self.assertEqual(self.text("#parts label"), "编码器")
         self.browser.click(*self.middle("#language"))
@@ -304,7 +304,7 @@ class LookTest(PageTest):
         agent = self.js("navigator.userAgent")
         self.browser.call("Emulation.setUserAgentOverride", userAgent=agent, acceptLanguage="zh-CN,zh")
         self.open()
-        self.assertEqual(self.text("h1"), "每个注意力头在看什么")
+        self.assertEqual(self.text("h1"), "每个注意力头关注什么")
         self.browser.call("Emulation.setUserAgentOverride", userAgent=agent, acceptLanguage="en-US,en")
 
     def test_phone(self):

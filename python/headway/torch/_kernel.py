@@ -1,4 +1,4 @@
-"""Straight calls of the kernels on plain torch tensors, without any record of gradients."""
+"""Direct calls of the kernels on plain torch tensors, without any record of gradients."""
 
 import torch
 

@@ -366,7 +366,7 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
         average_attn_weights=True,
         is_causal=False,
     ):
-        """(output, weights or None), as torch.nn.MultiheadAttention.forward() gives them."""
+        """(output, weights or None), as torch.nn.MultiheadAttention.forward() returns them."""
         if query.is_nested or key.is_nested or value.is_nested:
             raise AssertionError(
                 "MultiheadAttention does not support NestedTensor: pass padded tensors and key_padding_mask. "

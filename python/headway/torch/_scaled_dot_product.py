@@ -202,7 +202,7 @@ def _attend_any(arguments, return_weights):
     if is_causal:
         options["causal"] = "top_left"
     if query.size(-1) == 0:
-        # All scores are zero, which one column of zeros gives too.
+        # All scores are zero, as with one column of zeros.
         query, key = (functional.pad(tensor, (0, 1)) for tensor in (query, key))
         scale = 1.0
     if scale is not None:

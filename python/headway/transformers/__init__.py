@@ -3,7 +3,7 @@
 >>> import headway.transformers
 >>> headway.transformers.register()
 >>> model = AutoModel.from_pretrained(path, attn_implementation="headway")
->>> model(**inputs, output_attentions=True).attentions  # from the fused kernel, which "sdpa" cannot give
+>>> model(**inputs, output_attentions=True).attentions  # from the fused kernel; "sdpa" cannot return them
 """
 
 from headway.transformers._attention import attention_forward

@@ -11,7 +11,7 @@ try:
 except ImportError as error:
     raise ImportError(
         f"headway.transformers: transformers is {transformers.__version__}, expected 5.x with transformers.utils."
-        "output_capturing, which tells an attention function whether its weights are wanted"
+        "output_capturing, by which an attention function knows whether its weights are needed"
     ) from error
 
 # What other implementations take from a model and this one cannot do.
@@ -43,7 +43,7 @@ def attention_forward(
     attention_mask: boolean (True may be looked at) or added to the scores, broadcasts to [batch, heads, query_length,
         key_length]; where it is None, a causal module sees keys up to its own position
     is_causal: default: what the module says, and False for one that does not say
-    sliding_window: counts where there is no mask, which otherwise has it inside
+    sliding_window: used without a mask; a mask includes it already
     s_aux: [heads], the sinks
     position_bias: added to the scores, broadcasts like the mask
     cu_seq_lens_q, cu_seq_lens_k: where sequences begin in a packed batch, and the end
@@ -75,7 +75,7 @@ def attention_forward(
 
 
 def _wants_weights(kwargs):
-    """Whether somebody waits for the weights: the caller says so, or transformers records this forward's attentions."""
+    """Whether the weights are needed: the caller requests them, or transformers records this forward's attentions."""
     if kwargs.get("output_attentions"):
         return True
     recorded = _active_collector.get()
@@ -83,7 +83,7 @@ def _wants_weights(kwargs):
 
 
 def _mask_options(query, key, mask):
-    """What the mask is in Headway's words."""
+    """The mask as Headway's options."""
     if mask is None:
         return {}
     if not isinstance(mask, torch.Tensor):

@@ -1,4 +1,4 @@
-"""The masks that transformers' models hand to Headway."""
+"""The masks that transformers' models pass to Headway."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ _ATTRIBUTE = "_headway_pattern"
 
 
 class MaskPattern(NamedTuple):
-    """What a mask says in two words: keys past an entry's length are padding, and perhaps later keys are hidden."""
+    """A mask in short form: keys past an entry's length are padding, and with `causal` later keys are hidden."""
 
     causal: bool
     key_lengths: torch.Tensor  # [batch]
@@ -50,7 +50,7 @@ def attention_mask(
 
 
 def pattern_of(mask, batch, query_length, key_length):
-    """The pattern of a mask that attention_mask() made for these lengths and nobody changed, else None."""
+    """The pattern of a mask that attention_mask() made for these lengths and that is unchanged, else None."""
     pattern = getattr(mask, _ATTRIBUTE, None)
     if pattern is None or pattern.version != mask._version or mask.shape != (batch, 1, query_length, key_length):
         return None
@@ -58,7 +58,7 @@ def pattern_of(mask, batch, query_length, key_length):
 
 
 def _starts_at_zero(q_offset, kv_offset):
-    """Whether positions are indices. Static caches give the offset as a tensor, which is not looked into."""
+    """Whether positions are indices. Static caches have the offset as a tensor, whose value is not read."""
     return isinstance(q_offset, int) and q_offset == 0 and kv_offset == 0
 
 

@@ -17,7 +17,7 @@ def register():
     not call Headway. Configurations with output_attentions=True, which transformers keeps for "eager", take it too.
     """
     AttentionInterface.register(NAME, attention_forward)
-    # Without a mask function of the same name transformers hands on no mask at all, and padding would be attended to.
+    # Without a mask function of the same name transformers passes no mask at all, and padding would be attended to.
     AttentionMaskInterface.register(NAME, attention_mask)
     _allow_output_attentions()
     _refuse_other_models()

@@ -170,7 +170,7 @@ class Forward {
     return commit(block, found);
   }
 
-  // Adds the block's sums to the rows', unless one is too large or no number.
+  // Adds the block's sums to the rows', unless one is too large or NaN.
   bool commit(std::int64_t block, const Real (&found)[kTileRows]) {
     const D d;
     Real* sums = sums_ + block * kTileRows * kLane;
@@ -436,7 +436,7 @@ class Forward {
     return hn::AllTrue(d, hn::Eq(difference, hn::Zero(d)));
   }
 
-  // The whole row block again, exactly: a value that is not finite may stand behind a mask.
+  // The whole row block again, exactly: a masked value may not be finite.
   void redo_carefully(std::int64_t block) {
     const RowLimits limits(rule_, query_of(block), task_.query_end);
     const std::int64_t last = std::min(query_of(block) + kTileRows, task_.query_end);

@@ -1,4 +1,4 @@
-// What the attention kernels take and give: plain structs, the same for every instruction set.
+// Inputs and results of the attention kernels: plain structs, the same for every instruction set.
 #pragma once
 
 #include <cstddef>
@@ -27,9 +27,9 @@ struct Plane {
 
 inline constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max() / 4;
 
-// What stands between Q K^T and the softmax for one head of one sequence.
+// The operations between Q K^T and the softmax for one head of one sequence.
 struct ScoreRule {
-  std::int64_t key_count = 0;  // keys that are no padding
+  std::int64_t key_count = 0;  // non-padding keys
   std::int64_t query_offset = 0;
   std::int64_t left = kUnlimited;   // query q sees the keys q + query_offset - left ..
   std::int64_t right = kUnlimited;  // .. q + query_offset + right; causal is right = 0
@@ -38,7 +38,7 @@ struct ScoreRule {
   Plane mask = {};
   bool mask_true_keeps = true;
   Plane bias = {};
-  Dropout dropout = {};  // threshold 0: none
+  DropoutRule dropout = {};  // threshold 0: none
   std::int64_t dropout_batch = 0;
   std::int64_t dropout_head = 0;
 

@@ -6,7 +6,7 @@
 //       dP = dO V^T, dS = P * (dP - delta)
 //       dV += P^T dO
 //       dK += dS^T Q
-//       dQ += dS K          (in a turn of its own: many blocks add to the same dQ)
+//       dQ += dS K          (in the order of tickets: many blocks add to the same dQ)
 //
 // P and dS lie in panels (backward_panel-inl.h).
 #pragma once
@@ -34,7 +34,7 @@ class Backward {
   static constexpr int kValues = Arithmetic<E>::kValues;
   static constexpr bool kPairs = kValues == 2;
 
-  // What backward_begin leaves for the tiles.
+  // What backward_begin() prepares for the tiles.
   struct Header {
     bool keys_finite;
   };
@@ -168,7 +168,7 @@ class Backward {
 
   static std::int64_t queries_in(const BackwardTile& tile) { return tile.query_end - tile.query_begin; }
 
-  // Brings what is read soon into the L2 cache: these rows of dQ, and as large a part of the next tile of queries.
+  // Prefetches into the L2 cache what is read soon: these rows of dQ, and as large a part of the next tile of queries.
   HWY_INLINE void prefetch(const BackwardTile& tile, std::int64_t row, std::int64_t bytes) const {
     const std::int64_t query = tile.query_begin + row;
     const Rows sums = {static_cast<std::byte*>(tile.d_query_sums), tile.d_query_stride, dtype_of<Real>};

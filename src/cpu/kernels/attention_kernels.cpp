@@ -67,7 +67,7 @@ void weights(const WeightsTask& task, std::byte* workspace) noexcept {
   WeightsWriter<E>(task, workspace).run();
 }
 
-// One head and the keys that are no padding, for what is computed from weights that nobody asked for.
+// One head and its non-padding keys, for results that are computed from weights that are not returned.
 template <typename Task>
 WeightsTask weights_of_head(const Task& task, WeightsKind kind) {
   return {.heads = &task.head,

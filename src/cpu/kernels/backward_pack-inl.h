@@ -1,5 +1,5 @@
-// What the backward prepares: rows cut into strips of tile columns, the tile of queries that all blocks of keys share,
-// and what is known of each row before the first tile.
+// Preparation of the backward: rows cut into strips of tile columns, the tile of queries that all blocks of keys share,
+// and the statistics of each row.
 #pragma once
 
 #include "cpu/kernels/attention.h"
@@ -212,7 +212,7 @@ void row_statistics(const RowStatisticsTask& task, Real* HWY_RESTRICT workspace)
       read_row<Real>(task.d_output, r, task.value_dim, padded, Real(1), d_output);
       auto sum = hn::Zero(d);
       for (std::int64_t c = 0; c < padded; c += lanes) {
-        // A row without keys has an output of zero, and whatever comes back to it is not its concern.
+        // A row without keys has a constant output of zero, so that its gradient is ignored.
         const auto o = hn::Load(d, output + c);
         sum = hn::Add(sum, hn::IfThenZeroElse(hn::Eq(o, hn::Zero(d)), hn::Mul(o, hn::Load(d, d_output + c))));
       }

@@ -18,7 +18,7 @@ struct LogitSums {
   V distances;  // from the largest: of use where smoothing gives all classes a share
 };
 
-// Both sums of a row of logits. On the way it asks for the next row's memory, which arrives while this one is computed.
+// Both sums of a row of logits. It prefetches the next row's memory, which arrives while this one is computed.
 template <bool kDistances, class D, typename T>
 HWY_INLINE LogitSums<hn::TFromD<D>> sum_logits(D d, const T* x, std::int64_t count, hn::TFromD<D> largest,
                                                bool has_next) {

@@ -90,7 +90,7 @@ class Decode {
   }
 
  private:
-  // scores[r][k] = Q K^T for rows r .. r + 3. Every key is read from end to end before the next: memory likes it so.
+  // scores[r][k] = Q K^T for rows r .. r + 3. Every key is read from end to end before the next, for sequential access.
   template <typename In>
   HWY_INLINE void score(const In* keys, std::int64_t r) {
     const D d;

@@ -69,7 +69,7 @@ class TokenAttention {
     }
   }
 
-  // scores[t] = exp(scores[t] - their maximum); gives the sum.
+  // scores[t] = exp(scores[t] - their maximum); returns the sum.
   HWY_INLINE Real exponentiate() {
     const D d;
     const V largest = hn::Set(d, max_row(d, task_.count, scores_));

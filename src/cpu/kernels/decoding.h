@@ -1,4 +1,4 @@
-// What the kernels of decoding take and give: plain structs, the same for every instruction set.
+// Inputs and results of the decoding kernels: plain structs, the same for every instruction set.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,7 @@ struct LogitRowTask {
   DType dtype = DType::float32;
   std::int64_t classes = 0;
   const std::byte* logits = nullptr;  // (classes)
-  void* maxima = nullptr;             // (classes / kLogitBlock, rounded up) Real; NaNs may be passed over
+  void* maxima = nullptr;             // (classes / kLogitBlock, rounded up) Real; NaNs may be skipped
   void* logsumexp = nullptr;          // one Real; not finite where a logit is NaN or infinity
 };
 

@@ -100,7 +100,7 @@ HWY_INLINE V exp2_fraction(D d, V r) {
   }
 }
 
-// The same with a relative error of 2.9e-6 in the power: enough for what is rounded to bf16 next.
+// The same with a relative error of 2.9e-6 in the power: enough where the result is rounded to bf16.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V exp2_fraction_short(D d, V r) {
   V p = hn::Set(d, 0.009582853266575769f);

@@ -88,11 +88,11 @@ class MatmulRun {
   static constexpr std::int64_t kValues = Arithmetic<E>::kValues;
   static constexpr std::int64_t kRowPadding = 16;  // elements: copied rows do not start a page apart
 
-  // What becomes of a tile's sums.
+  // Where a tile's sums are stored.
   enum class Finish {
     direct,     // they are the result
     converted,  // they are stored as 16-bit numbers
-    strips,     // they wait in a strip for the activation or for another order
+    strips,     // into a strip, for the activation or for another order
   };
 
   // How the task is cut, and where its parts lie in the workspace.
@@ -226,11 +226,11 @@ class MatmulRun {
   struct Place {
     std::int64_t row, rows, column, columns;
     const E* b;
-    Real* sums;  // where its sums are, or wait
+    Real* sums;  // where its sums are stored
     std::int64_t stride;
   };
 
-  // Asks for rows of A that the next tiles will read: a share of them with every tile.
+  // Prefetches rows of A that the next tiles will read: a share of them with every tile.
   HWY_INLINE void prefetch_a(std::int64_t row, std::int64_t column, std::int64_t columns) {
     if (!layout_.in_place || row >= task_.rows) return;
     const std::int64_t tiles = (columns + kTileColumns<E> - 1) / kTileColumns<E>, tile = column / kTileColumns<E>;
@@ -299,7 +299,7 @@ class MatmulRun {
     }
   }
 
-  // Asks for the lines of a 16-bit result before the sums are there: with little depth, stores are what takes time.
+  // Prefetches the lines of a 16-bit result before the sums are computed: with little depth, stores take the time.
   HWY_INLINE void prefetch_result(const Place& place) {
     const std::int64_t stride = task_.result.row_stride * item_bytes(task_.result.dtype);
     const std::byte* to = task_.result.data + place.row * stride + place.column * item_bytes(task_.result.dtype);
@@ -324,7 +324,7 @@ class MatmulRun {
     copy(edge, kStride, place.sums, place.stride);
   }
 
-  // Whether sums begin with what is there.
+  // Whether sums start from the present result.
   bool continues() const { return !first_block_ || (layout_.finish == Finish::direct && task_.accumulate); }
 
   template <int kRows, int kVectors>
@@ -362,7 +362,7 @@ class MatmulRun {
         });
   }
 
-  // Sums the products of one tile and hands it to store(tile).
+  // Sums the products of one tile and passes it to store(tile).
   template <int kRows, int kVectors, typename Store>
   HWY_INLINE void compute(const Place& place, const Store& store) {
     Tile<E, kRows, kVectors> tile;
@@ -389,7 +389,7 @@ class MatmulRun {
     store(tile);
   }
 
-  // Sums begin with what is there, with the bias, or with zero.
+  // Sums start from the present result, from the bias, or from zero.
   template <int kRows, int kVectors>
   HWY_INLINE void begin(const Place& place, Tile<E, kRows, kVectors>& tile) {
     const VectorTag<E> d;

@@ -1,4 +1,4 @@
-// What the kernels of matrix products take and give: plain structs, the same for every instruction set.
+// Inputs and results of the matrix product kernels: plain structs, the same for every instruction set.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ struct MatmulPackTask {
   std::int64_t panel_stride = 0;  // elements
 };
 
-// How a task gets at B.
+// How a task reads B.
 enum class OperandB {
   panels,    // packed before
   in_place,  // rows of whole vectors, read where they are
@@ -49,8 +49,8 @@ struct MatmulTask {
   MatrixView before_activation = {};  // (rows, columns)
   bool accumulate = false;
 
-  // Where depth comes in several calls and the result cannot hold sums: they wait here, (rows, columns) with room for
-  // whole tiles.
+  // Where depth is split over several calls and the result cannot hold sums: a buffer for them, (rows, columns) padded
+  // to whole tiles.
   void* sums = nullptr;
   std::int64_t sums_stride = 0;
   bool begins = true;  // this is the first call

@@ -92,7 +92,7 @@ class Finisher {
 
   static constexpr std::int64_t kTurnedCount = kLanes<E> * kTurnedRows<E>;
 
-  // turned: room for kTurnedCount Reals.
+  // turned: a buffer of kTurnedCount Reals.
   Finisher(const MatmulTask& task, Real* turned) : task_(task), turned_(turned) {}
 
   // The strip's sums are used up: they hold the activation's values afterwards.

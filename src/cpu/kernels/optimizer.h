@@ -1,4 +1,4 @@
-// What the kernels of optimizers take and give.
+// Inputs and results of the optimizer kernels.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 namespace headway::inline v0::internal {
 
 // In all tasks: `count` neighbouring elements. Values and gradients are of `dtype`; the state is float64 for float64
-// and float32 for the others. `master` is that of backend/optimizer_tasks.h: where there is one, a step changes it, and
-// the value is what it rounds to.
+// and float32 for the others. `master` is that of backend/optimizer_tasks.h: where there is one, a step updates it, and
+// the value is the rounded master.
 
 struct SgdTask {
   DType dtype = DType::float32;

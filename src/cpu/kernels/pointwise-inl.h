@@ -14,7 +14,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace headway::inline v0::internal::HWY_NAMESPACE {
 
-// What elements of T are computed in.
+// The type in which elements of T are computed.
 template <typename T>
 using ComputeType = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
@@ -59,7 +59,7 @@ struct BinaryFunction {
     if constexpr (kOperation == Binary::subtract) return hn::Sub(a, b);
     if constexpr (kOperation == Binary::multiply) return hn::Mul(a, b);
     if constexpr (kOperation == Binary::divide) return hn::Div(a, b);
-    // A NaN in b fails every comparison and so is what is taken.
+    // A NaN in b fails every comparison and so is the result.
     if constexpr (kOperation == Binary::maximum) return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b);
     if constexpr (kOperation == Binary::minimum) return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b);
   }
@@ -234,8 +234,8 @@ HWY_INLINE hn::Vec<D> upper_halves(D d, W v) {
   return hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, v)));
 }
 
-// One round of Philox4x32 on counters in the lower halves of 64-bit lanes, where a product has room. What comes to be
-// in the upper halves is never looked at.
+// One round of Philox4x32 on counters in the lower halves of 64-bit lanes, which hold a whole product. The upper halves
+// are ignored.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE void philox_wide_round(D d, V (&counter)[4], std::uint32_t key0, std::uint32_t key1) {
   const auto product0 = hn::MulEven(counter[0], hn::Set(d, 0xD2511F53u));
@@ -306,7 +306,7 @@ class DropoutRows {
   }
 
  private:
-  // Draws are used as they come, without a way through memory.
+  // Draws are used in registers, without a detour through memory.
   HWY_INLINE void whole_block(std::int64_t block, std::int64_t begin) const {
     const hn::ScalableTag<float> d;
     for_draws(block, task_.rule.seed, [&](auto draws, std::int64_t element) HWY_ATTR {

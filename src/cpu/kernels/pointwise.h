@@ -1,4 +1,4 @@
-// What the kernels of elementwise operations take and give: plain structs, the same for every instruction set. Each
+// Inputs and results of the elementwise kernels: plain structs, the same for every instruction set. Each
 // kernel does its task on the calling thread; 16-bit elements are computed in float32.
 #pragma once
 

@@ -10,23 +10,23 @@
 #include "cpu/kernels/target-inl.h"
 #include "headway/dtype.h"
 
-// A lambda of a kernel's inner loop: it must melt into the loop, or what it captures would live in memory.
+// A lambda of a kernel's inner loop: it must be inlined, or what it captures would be kept in memory.
 #define HEADWAY_INNER HWY_ATTR __attribute__((always_inline))
 
 HWY_BEFORE_NAMESPACE();
 namespace headway::inline v0::internal::HWY_NAMESPACE {
 
-// What elements of type T are computed in.
+// The type in which elements of T are computed.
 template <typename T>
 using RealFor = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-// How much of a vector an access is about.
+// The part of a vector that an access covers.
 struct Whole {};
 struct Part {
   std::int64_t count;  // the first lanes, fewer than all
 };
 
-// True where parts of vectors of T are loaded and stored by a mask, without a touch of what lies behind.
+// True where parts of vectors of T are loaded and stored by a mask, without touching the memory after them.
 template <typename T>
 inline constexpr bool kMasksParts = HWY_TARGET <= HWY_AVX2&& std::is_floating_point_v<T>;
 
@@ -106,7 +106,7 @@ HWY_INLINE hn::TFromD<D> sum_row(D d, std::int64_t count, Step step) {
   return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
-// The largest of a row; NaNs may be passed over.
+// The largest of a row; NaNs may be skipped.
 template <class D, typename T>
 HWY_INLINE hn::TFromD<D> max_row(D d, std::int64_t count, const T* x) {
   using V = hn::Vec<D>;

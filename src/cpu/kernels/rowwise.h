@@ -1,4 +1,4 @@
-// What the kernels of norms, softmax, losses and embeddings take and give: operations over whole rows.
+// Inputs and results of the kernels of norms, softmax, losses and embeddings: operations over whole rows.
 #pragma once
 
 #include <cstdint>
@@ -79,8 +79,8 @@ struct CrossEntropyTask {
   std::int64_t classes = 0;
   double smoothing = 0;
   const void* logits = nullptr;           // (rows, classes)
-  const std::int64_t* targets = nullptr;  // (rows); negative: the row counts nothing
-  void* logsumexp = nullptr;              // (rows) Real; left alone where a row counts nothing
+  const std::int64_t* targets = nullptr;  // (rows); negative: the row is ignored
+  void* logsumexp = nullptr;              // (rows) Real; unchanged where a row is ignored
   double* losses = nullptr;               // (rows)
 };
 

@@ -1,4 +1,4 @@
-// From Q K^T to what the softmax sees: softcap, ALiBi, bias, mask and the limits of causal, window and key lengths.
+// From Q K^T to the input of the softmax: softcap, ALiBi, bias, mask and the limits of causal, window and key lengths.
 // All scores are in base 2: log2(e) is folded into the scale, and bias, ALiBi and softcap are scaled to match.
 #pragma once
 

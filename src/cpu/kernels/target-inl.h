@@ -32,8 +32,6 @@
   ",avx512bf16"
 #endif
 
-HWY_BEFORE_NAMESPACE();
 namespace headway::inline v0::internal::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;  // Highway's own functions, in every kernel
 }  // namespace headway::inline v0::internal::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
