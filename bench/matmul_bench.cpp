@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "cpu/matmul.h"
+#include "backend/registry.h"
 #include "flags.h"
 #include "measure.h"
 #include "peak.h"
@@ -28,7 +28,6 @@
 
 namespace {
 
-namespace cpu = headway::internal::cpu;
 using headway::internal::MatmulProblem;
 using headway::internal::Matrix;
 
@@ -171,8 +170,9 @@ Row measure_row(const Product& c, const Operands& o, int threads, const bench::F
                                  .b = matrix_of(o.b, c.dtype),
                                  .result = matrix_of(o.headway, c.dtype)};
   at::Tensor torch_result = o.torch;
-  std::vector<bench::Contender> contenders = {{"Headway", [&] { cpu::matmul(problem); }},
-                                              {"PyTorch", [&] { at::mm_out(torch_result, o.a, o.b); }}};
+  std::vector<bench::Contender> contenders = {
+      {"Headway", [&, &cpu = headway::internal::backend_of(headway::Device::cpu())] { cpu.matmul(problem); }},
+      {"PyTorch", [&] { at::mm_out(torch_result, o.a, o.b); }}};
   const bool with_other = open_blas().present() && c.dtype == headway::DType::float32;
   if (with_other) contenders.push_back({"OpenBLAS", [&] { open_blas().multiply(o.a, o.b, o.other); }});
 

@@ -12,10 +12,10 @@ namespace {
 
 using headway::Activation;
 using headway::DType;
-using headway::internal::cpu::matmul;
 using headway_test::expect_right;
 using headway_test::kActivations;
 using headway_test::kOrders;
+using headway_test::matmul;
 using headway_test::Order;
 using headway_test::Tensors;
 using Case = headway_test::MatmulCase;

@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-#include "cpu/optimizer.h"
+#include "backend/registry.h"
 #include "headway/tensor.h"
 #include "headway/threads.h"
 #include "support/bits.h"
@@ -13,13 +13,14 @@
 namespace headway_test {
 namespace {
 
-namespace cpu = headway::internal::cpu;
 using headway::DType;
 using headway::Tensor;
 using headway::internal::AdamStep;
 using headway::internal::ParameterSpan;
 using headway::internal::SgdStep;
 using headway::internal::WeightDecay;
+
+headway::internal::Backend& backend() { return headway::internal::backend_of(headway::Device::cpu()); }
 
 constexpr std::int64_t kCounts[] = {1, 7, 64, 0, 16384, 16411};
 
@@ -136,7 +137,7 @@ TEST(OptimizerKernels, SgdIsTheFormula) {
       std::vector<Plain> plain = plain_copies(model);
       for (int step = 1; step <= 4; ++step) {
         model.next_step(step);
-        cpu::sgd(model.spans, options);
+        backend().sgd(model.spans, options);
         for (std::size_t i = 0; i < plain.size(); ++i) {
           plain[i].sgd(model.parameters[i].gradient.to_vector(), options, step);
           expect_follows(model.parameters[i], plain[i], plain[i].value);
@@ -163,7 +164,7 @@ TEST(OptimizerKernels, AdamIsTheFormula) {
         std::vector<Plain> plain = plain_copies(model);
         for (int step = 1; step <= 5; ++step) {
           model.next_step(step);
-          cpu::adam(model.spans, options);
+          backend().adam(model.spans, options);
           for (std::size_t i = 0; i < plain.size(); ++i) {
             plain[i].adam(model.parameters[i].gradient.to_vector(), options, amsgrad, step);
             expect_follows(model.parameters[i], plain[i], plain[i].value);
@@ -192,7 +193,7 @@ TEST(OptimizerKernels, MastersAreTheFormula) {
       std::vector<Plain> plain = plain_copies(model);
       for (int step = 1; step <= 5; ++step) {
         model.next_step(step);
-        adam ? cpu::adam(model.spans, adam_step) : cpu::sgd(model.spans, sgd_step);
+        adam ? backend().adam(model.spans, adam_step) : backend().sgd(model.spans, sgd_step);
         for (std::size_t i = 0; i < plain.size(); ++i) {
           const Model::Parameter& p = model.parameters[i];
           const std::vector<double> gradient = p.gradient.to_vector();
@@ -217,7 +218,7 @@ TEST(OptimizerKernels, MastersKeepWhatIsBelowTheResolution) {
         p.gradient.fill(1.0);
         if (with_master) p.master.fill(1.0);
       }
-      for (int step = 0; step < 128; ++step) cpu::sgd(model.spans, {.learning_rate = little});
+      for (int step = 0; step < 128; ++step) backend().sgd(model.spans, {.learning_rate = little});
       for (const auto& p : model.parameters) {
         const Tensor expected = Tensor::full(p.value.shape(), with_master ? 1.0 - 128 * little : 1.0, dtype);
         EXPECT_TRUE(same_bits(p.value, expected));
@@ -238,7 +239,7 @@ TEST(OptimizerKernels, ValuesThatWereSetCount) {
       if (p.value.element_count() > 3) p.value.slice(0, 3, 4).fill(-2.0);
       if (p.value.element_count() > 6) p.master.slice(0, 6, 7).fill(std::nanf(""));
     }
-    cpu::sgd(model.spans, {.learning_rate = 0x1p-10});
+    backend().sgd(model.spans, {.learning_rate = 0x1p-10});
     for (const auto& p : model.parameters) {
       const std::vector<double> master = p.master.to_vector();
       for (std::size_t i = 0; i < master.size(); ++i) {
@@ -256,7 +257,7 @@ TEST(OptimizerKernels, EveryParameterCountsItsOwnSteps) {
   std::vector<Plain> plain = plain_copies(model);
   for (std::size_t i = 0; i < plain.size(); ++i) model.spans[i].step = static_cast<std::int64_t>(i) + 1;
   const AdamStep options = {.learning_rate = 0.01};
-  cpu::adam(model.spans, options);
+  backend().adam(model.spans, options);
   for (std::size_t i = 0; i < plain.size(); ++i) {
     plain[i].adam(model.parameters[i].gradient.to_vector(), options, false, static_cast<int>(i) + 1);
     expect_follows(model.parameters[i], plain[i], plain[i].value);
@@ -266,15 +267,15 @@ TEST(OptimizerKernels, EveryParameterCountsItsOwnSteps) {
 TEST(OptimizerKernels, GradientsAreLeftAlone) {
   Model model(DType::float32, false);
   const Tensor before = model.parameters[5].gradient.clone();
-  cpu::adam(model.spans, {.gradient_factor = 0.1});
-  cpu::sgd(model.spans, {.momentum = 0.5, .gradient_factor = 0.1});
+  backend().adam(model.spans, {.gradient_factor = 0.1});
+  backend().sgd(model.spans, {.momentum = 0.5, .gradient_factor = 0.1});
   EXPECT_TRUE(same_bits(model.parameters[5].gradient, before));
 }
 
 TEST(OptimizerKernels, SumOfSquares) {
   for (const DType dtype : kFloating) {
     Model model(dtype, false);
-    const std::vector<double> sums = cpu::sum_of_squares(model.spans);
+    const std::vector<double> sums = backend().sum_of_squares(model.spans);
     ASSERT_EQ(sums.size(), model.spans.size());
     for (std::size_t i = 0; i < sums.size(); ++i) {
       double expected = 0;
@@ -282,7 +283,7 @@ TEST(OptimizerKernels, SumOfSquares) {
       EXPECT_NEAR(sums[i], expected, 1e-12 * expected) << i;
     }
   }
-  EXPECT_TRUE(cpu::sum_of_squares({}).empty());
+  EXPECT_TRUE(backend().sum_of_squares({}).empty());
 }
 
 TEST(OptimizerKernels, SumOfSquaresShowsWhatIsNotFinite) {
@@ -290,7 +291,7 @@ TEST(OptimizerKernels, SumOfSquaresShowsWhatIsNotFinite) {
   model.parameters[2].gradient.data<float>()[63] = std::nanf("");
   model.parameters[5].gradient.data<float>()[16410] = -std::numeric_limits<float>::infinity();
   model.parameters[1].gradient.data<float>()[6] = 3e38f;  // its square is past the range of float32
-  const std::vector<double> sums = cpu::sum_of_squares(model.spans);
+  const std::vector<double> sums = backend().sum_of_squares(model.spans);
   EXPECT_TRUE(std::isnan(sums[2]));
   EXPECT_EQ(sums[5], std::numeric_limits<double>::infinity());
   for (const std::size_t i : {0, 1, 3, 4}) EXPECT_TRUE(std::isfinite(sums[i])) << i;
@@ -304,10 +305,10 @@ TEST(OptimizerKernels, ThreadsDoNotChangeOneBit) {
     headway::set_num_threads(threads);
     Model& model = models.emplace_back(DType::bfloat16, true, true);
     for (int step = 1; step <= 2; ++step) {
-      cpu::adam(model.spans, {.learning_rate = 0.1, .weight_decay = 0.1});
-      cpu::sgd(model.spans, {.learning_rate = 0.1, .momentum = 0.9});
+      backend().adam(model.spans, {.learning_rate = 0.1, .weight_decay = 0.1});
+      backend().sgd(model.spans, {.learning_rate = 0.1, .momentum = 0.9});
     }
-    sums.push_back(cpu::sum_of_squares(model.spans));
+    sums.push_back(backend().sum_of_squares(model.spans));
   }
   headway::set_num_threads(before);
   for (std::size_t m = 1; m < models.size(); ++m) {

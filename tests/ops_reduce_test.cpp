@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cpu/pointwise.h"
+#include "backend/registry.h"
 #include "headway/ops.h"
 #include "support/bits.h"
 #include "support/elementwise.h"
@@ -16,7 +16,8 @@ namespace headway_test {
 namespace {
 
 using headway::Activation;
-namespace cpu = headway::internal::cpu;
+
+headway::internal::Backend& backend() { return headway::internal::backend_of(headway::Device::cpu()); }
 
 // The sum over some dimensions, by walking over all elements.
 std::vector<double> sum_reference(const Tensor& x, const std::vector<int>& dims) {
@@ -150,12 +151,12 @@ const std::vector<Shape> kMatrices = {{0, 5},   {5, 0},    {1, 1},      {7, 3}, 
 
 Tensor column_sums(const Tensor& x, DType result_dtype) {
   Tensor sums = Tensor::full({x.size(1)}, 7.0, result_dtype);
-  cpu::column_sums({.dtype = x.dtype(),
-                    .rows = x.size(0),
-                    .columns = x.size(1),
-                    .x = bytes(x),
-                    .sums = bytes(sums),
-                    .sums_dtype = result_dtype});
+  backend().column_sums({.dtype = x.dtype(),
+                         .rows = x.size(0),
+                         .columns = x.size(1),
+                         .x = bytes(x),
+                         .sums = bytes(sums),
+                         .sums_dtype = result_dtype});
   return sums;
 }
 
@@ -198,15 +199,15 @@ TEST(ActivationBackward, AgreesWithActivateInPlaceAndWithSums) {
         after.backward(d_after);
         const Tensor kept = headway::internal::slope_from_output(activation) ? after : x;
         const Tensor d_before = d_after.clone(), sums = Tensor::full({shape[1]}, 7.0, dtype);
-        cpu::activation_backward({.activation = activation,
-                                  .dtype = dtype,
-                                  .rows = shape[0],
-                                  .columns = shape[1],
-                                  .d_after = bytes(d_before),
-                                  .saved = bytes(kept),
-                                  .d_before = bytes(d_before),
-                                  .sums = bytes(sums),
-                                  .sums_dtype = dtype});
+        backend().activation_backward({.activation = activation,
+                                       .dtype = dtype,
+                                       .rows = shape[0],
+                                       .columns = shape[1],
+                                       .d_after = bytes(d_before),
+                                       .saved = bytes(kept),
+                                       .d_before = bytes(d_before),
+                                       .sums = bytes(sums),
+                                       .sums_dtype = dtype});
         ASSERT_TRUE(same_bits(d_before, x.grad())) << x.describe() << " activation " << static_cast<int>(activation);
         // A sum of float32 blocks in the dtype of the gradient.
         const double slack = dtype == DType::bfloat16 || dtype == DType::float16 ? 8 : 4;

@@ -1,6 +1,4 @@
 // The forward: which thread computes which queries of which head. No choice made here changes a bit of the result.
-#include "cpu/attention.h"
-
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -8,6 +6,7 @@
 
 #include "core/thread_pool.h"
 #include "cpu/attention_plan.h"
+#include "cpu/backend.h"
 #include "cpu/isa.h"
 #include "cpu/scratch_slots.h"
 
@@ -445,6 +444,8 @@ class ForwardPlan {
 
 }  // namespace
 
-void attention(const AttentionProblem& problem, AttentionResult& result) { ForwardPlan(problem, result).run(); }
+void CpuBackend::attention(const AttentionProblem& problem, AttentionResult& result) {
+  ForwardPlan(problem, result).run();
+}
 
 }  // namespace headway::inline v0::internal::cpu

@@ -10,8 +10,8 @@
 
 #include "core/thread_pool.h"
 #include "core/ticket_lock.h"
-#include "cpu/attention.h"
 #include "cpu/attention_plan.h"
+#include "cpu/backend.h"
 #include "cpu/isa.h"
 #include "cpu/scratch_slots.h"
 
@@ -490,8 +490,8 @@ class BackwardPlan {
 
 }  // namespace
 
-void attention_backward(const AttentionProblem& problem, const AttentionBackwardInputs& inputs,
-                        AttentionGradients& gradients) {
+void CpuBackend::attention_backward(const AttentionProblem& problem, const AttentionBackwardInputs& inputs,
+                                    AttentionGradients& gradients) {
   BackwardPlan(problem, inputs, gradients).run();
 }
 

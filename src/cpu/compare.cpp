@@ -1,5 +1,4 @@
-#include "cpu/compare.h"
-
+// Comparisons, choices and extremes; the tasks are described in backend/compare_tasks.h.
 #include <cmath>
 #include <type_traits>
 #include <vector>
@@ -7,6 +6,7 @@
 #include "backend/element_bits.h"
 #include "core/convert.h"
 #include "core/dispatch.h"
+#include "cpu/backend.h"
 #include "cpu/chunks.h"
 
 namespace headway::inline v0::internal::cpu {
@@ -166,7 +166,7 @@ void find_extremes(const ExtremeTask& task) {
 
 }  // namespace
 
-void compare(const CompareTask& task) {
+void CpuBackend::compare(const CompareTask& task) {
   if (task.rows * task.columns == 0) return;
   dispatch_compared(task.dtype, [&]<typename T>() {
     const auto run = [&](std::int64_t row, std::int64_t column, std::int64_t columns) {
@@ -185,7 +185,7 @@ void compare(const CompareTask& task) {
   });
 }
 
-void select(const SelectTask& task) {
+void CpuBackend::select(const SelectTask& task) {
   dispatch_size(task.dtype, [&]<typename Bits>() {
     const auto* mask = reinterpret_cast<const std::uint8_t*>(task.mask);
     const auto* a = reinterpret_cast<const Bits*>(task.a);
@@ -200,7 +200,7 @@ void select(const SelectTask& task) {
   });
 }
 
-void extreme(const ExtremeTask& task) {
+void CpuBackend::extreme(const ExtremeTask& task) {
   dispatch_compared(task.dtype, [&]<typename T>() {
     if (task.greatest) {
       find_extremes<true, T>(task);
@@ -210,7 +210,7 @@ void extreme(const ExtremeTask& task) {
   });
 }
 
-void place(const PlaceTask& task) {
+void CpuBackend::place(const PlaceTask& task) {
   dispatch_size(task.dtype, [&]<typename Bits>() {
     const auto* source = reinterpret_cast<const Bits*>(task.source);
     auto* target = reinterpret_cast<Bits*>(task.target);

@@ -1,5 +1,4 @@
-#include "cpu/decoding.h"
-
+// Steps of decoding, one row after the other.
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -10,6 +9,7 @@
 #include "core/dispatch.h"
 #include "core/scratch.h"
 #include "core/thread_pool.h"
+#include "cpu/backend.h"
 #include "cpu/isa.h"
 
 namespace headway::inline v0::internal::cpu {
@@ -147,7 +147,7 @@ void top_row(const TopTask& task, std::int64_t row) {
 
 }  // namespace
 
-void embed_step(const EmbedStep& task) {
+void CpuBackend::embed_step(const EmbedStep& task) {
   const std::int64_t features = task.weight.size(1), position = *data_of<const std::int64_t>(task.position);
   dispatch_floating(task.weight.dtype(), [&]<typename T>() {
     const auto scale = static_cast<Sum<T>>(task.scale);
@@ -165,7 +165,7 @@ void embed_step(const EmbedStep& task) {
   });
 }
 
-void cache_attention(const CacheAttention& task) {
+void CpuBackend::cache_attention(const CacheAttention& task) {
   const CacheView view(task);
   const std::int64_t features = task.query.size(1);
   const std::int64_t most = view.capacity() + 1;
@@ -187,13 +187,13 @@ void cache_attention(const CacheAttention& task) {
   });
 }
 
-void top_tokens(const TopTask& task) {
+void CpuBackend::top_tokens(const TopTask& task) {
   dispatch_floating(task.logits.dtype(), [&]<typename T>() {
     parallel_for(task.logits.size(0), [&](std::int64_t row, int) { top_row<T>(task, row); });
   });
 }
 
-void take_best(const TakeBest& task) {
+void CpuBackend::take_best(const TakeBest& task) {
   const std::int64_t rows = task.newest.size(0), count = task.top.tokens.size(1);
   std::int64_t& position = *data_of<std::int64_t>(task.position);
   const bool is_inside = position >= 0 && position < task.history.tokens.size(0);
@@ -208,7 +208,7 @@ void take_best(const TakeBest& task) {
   ++position;
 }
 
-void gather_rows(const GatherRows& task) {
+void CpuBackend::gather_rows(const GatherRows& task) {
   const std::int64_t count = task.source.size(0), rows = task.indices.size(0);
   if (task.result.element_count() == 0) return;
   const std::size_t bytes =

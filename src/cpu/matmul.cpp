@@ -1,13 +1,12 @@
 // Matrix products: which operand is packed, and which task computes which part. All of it follows from shapes, strides
 // and dtypes; no choice depends on the number of threads.
-#include "cpu/matmul.h"
-
 #include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "base/divide.h"
 #include "core/thread_pool.h"
+#include "cpu/backend.h"
 #include "cpu/isa.h"
 #include "cpu/scratch_slots.h"
 
@@ -300,7 +299,9 @@ class Plan {
 
 }  // namespace
 
-void matmul(const MatmulProblem& problem) {
+// a and b have one floating dtype; the result has it too, or float32 for 16-bit ones. Sums are float64 for float64,
+// else float32. An empty depth gives activation(bias).
+void CpuBackend::matmul(const MatmulProblem& problem) {
   if (problem.batch * problem.rows * problem.columns == 0) return;
   const MatmulProblem p = with_merged_batch(problem);
   const MatmulKernels& kernels = matmul_kernels(p.a.dtype);
@@ -328,7 +329,8 @@ void matmul(const MatmulProblem& problem) {
   for (std::int64_t b = 0; b < p.batch; ++b) plan(b).run(memory);
 }
 
-Tensor pack_weight(const Tensor& weight) {
+// weight^T in panels: weight [out, in] -> memory of as many floats as it takes.
+Tensor CpuBackend::pack_weight(const Tensor& weight) {
   const MatmulKernels& kernels = matmul_kernels(weight.dtype());
   const std::int64_t outputs = weight.size(0), inputs = weight.size(1);
   const std::int64_t panels = divide_up(outputs, kernels.tile_columns), stride = kernels.panel_elements(inputs);

@@ -1,5 +1,4 @@
-#include "cpu/middle_sum.h"
-
+// Sums over the middle one of three dimensions, in float64.
 #include <algorithm>
 #include <vector>
 
@@ -7,6 +6,7 @@
 #include "core/convert.h"
 #include "core/dispatch.h"
 #include "core/thread_pool.h"
+#include "cpu/backend.h"
 
 namespace headway::inline v0::internal::cpu {
 namespace {
@@ -66,7 +66,7 @@ void sum_columns(const T* x, T* target, const MiddleSum& sizes) {
 
 }  // namespace
 
-void middle_sum(const MiddleSum& task) {
+void CpuBackend::middle_sum(const MiddleSum& task) {
   dispatch_floating(task.dtype, [&]<typename T>() {
     const T* x = reinterpret_cast<const T*>(task.x);
     T* target = reinterpret_cast<T*>(task.target);

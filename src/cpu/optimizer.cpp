@@ -1,10 +1,10 @@
-#include "cpu/optimizer.h"
-
+// Steps of optimizers, each over all parameters at once.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 
 #include "core/thread_pool.h"
+#include "cpu/backend.h"
 #include "cpu/isa.h"
 
 namespace headway::inline v0::internal::cpu {
@@ -52,7 +52,8 @@ void for_each_chunk(const std::vector<Chunk>& chunks, const Body& body) {
 
 }  // namespace
 
-void sgd(std::span<const ParameterSpan> parameters, const SgdStep& options) {
+// value -= learning_rate * (momentum of) (gradient + weight_decay * value), as torch.optim.SGD.
+void CpuBackend::sgd(std::span<const ParameterSpan> parameters, const SgdStep& options) {
   for_each_chunk(cut(parameters), [&](const Chunk& chunk, std::size_t) {
     const ParameterSpan& parameter = *chunk.parameter;
     SgdTask task;
@@ -73,7 +74,8 @@ void sgd(std::span<const ParameterSpan> parameters, const SgdStep& options) {
   });
 }
 
-void adam(std::span<const ParameterSpan> parameters, const AdamStep& options) {
+// A step of torch.optim.Adam or AdamW; with AMSGrad for the spans that have `largest`.
+void CpuBackend::adam(std::span<const ParameterSpan> parameters, const AdamStep& options) {
   for_each_chunk(cut(parameters), [&](const Chunk& chunk, std::size_t) {
     const ParameterSpan& parameter = *chunk.parameter;
     const auto step = static_cast<double>(parameter.step);
@@ -101,7 +103,8 @@ void adam(std::span<const ParameterSpan> parameters, const AdamStep& options) {
   });
 }
 
-std::vector<double> sum_of_squares(std::span<const ParameterSpan> parameters) {
+// What is not finite shows that the gradient holds a NaN or an infinity, or for float64 a square past the range.
+std::vector<double> CpuBackend::sum_of_squares(std::span<const ParameterSpan> parameters) {
   const std::vector<Chunk> chunks = cut(parameters);
   std::vector<double> parts(chunks.size());
   for_each_chunk(chunks, [&](const Chunk& chunk, std::size_t number) {

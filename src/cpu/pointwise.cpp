@@ -1,10 +1,10 @@
-#include "cpu/pointwise.h"
-
+// Elementwise operations: whole tensors, cut into chunks of a fixed size and spread over the threads.
 #include <algorithm>
 
 #include "core/convert.h"
 #include "core/dispatch.h"
 #include "core/scratch.h"
+#include "cpu/backend.h"
 #include "cpu/chunks.h"
 #include "cpu/isa.h"
 
@@ -88,7 +88,7 @@ class BlockSums {
 
 }  // namespace
 
-void binary(const BinaryTask& task) {
+void CpuBackend::binary(const BinaryTask& task) {
   const PointwiseKernels& kernels = pointwise_kernels();
   const auto run = [&](std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
     BinaryTask part = task;
@@ -107,7 +107,7 @@ void binary(const BinaryTask& task) {
   }
 }
 
-void unary(const UnaryTask& task) {
+void CpuBackend::unary(const UnaryTask& task) {
   const PointwiseKernels& kernels = pointwise_kernels();
   for_chunks(task.count, 1, [&](std::int64_t begin, std::int64_t count) {
     UnaryTask part = task;
@@ -118,7 +118,7 @@ void unary(const UnaryTask& task) {
   });
 }
 
-void scale(const ScaleTask& task) {
+void CpuBackend::scale(const ScaleTask& task) {
   const PointwiseKernels& kernels = pointwise_kernels();
   for_chunks(task.count, 1, [&](std::int64_t begin, std::int64_t count) {
     ScaleTask part = task;
@@ -129,7 +129,7 @@ void scale(const ScaleTask& task) {
   });
 }
 
-void lerp(const LerpTask& task) {
+void CpuBackend::lerp(const LerpTask& task) {
   constexpr int kSlot = 0;
   const PointwiseKernels& kernels = pointwise_kernels();
   for_chunks(task.count, 1, [&](std::int64_t begin, std::int64_t count) {
@@ -149,7 +149,7 @@ void lerp(const LerpTask& task) {
   });
 }
 
-void activate(const ActivateTask& task) {
+void CpuBackend::activate(const ActivateTask& task) {
   const PointwiseKernels& kernels = pointwise_kernels();
   for_chunks(task.count, 1, [&](std::int64_t begin, std::int64_t count) {
     ActivateTask part = task;
@@ -160,7 +160,7 @@ void activate(const ActivateTask& task) {
   });
 }
 
-void dropout(const DropoutTask& task) {
+void CpuBackend::dropout(const DropoutTask& task) {
   const PointwiseKernels& kernels = pointwise_kernels();
   for_chunks(task.count, 1, [&](std::int64_t begin, std::int64_t count) {
     DropoutTask part = task;
@@ -173,7 +173,7 @@ void dropout(const DropoutTask& task) {
   });
 }
 
-void activation_backward(const ActivationBackward& task) {
+void CpuBackend::activation_backward(const ActivationBackward& task) {
   ActivationBackward problem = task;
   if (task.factor != 1) {
     scale({.dtype = task.dtype,
@@ -213,7 +213,8 @@ void activation_backward(const ActivationBackward& task) {
   blocks.join(problem.sums, problem.sums_dtype);
 }
 
-void column_sums(const ColumnSums& problem) {
+// Sums blocks of rows in float32 (float64 for float64) and joins the blocks in float64.
+void CpuBackend::column_sums(const ColumnSums& problem) {
   const PointwiseKernels& kernels = pointwise_kernels();
   const BlockSums blocks(problem.dtype, problem.rows, problem.columns);
   blocks.for_blocks([&](const BlockSums::Block& block) {

@@ -5,8 +5,8 @@
 
 #include "core/scratch.h"
 #include "core/thread_pool.h"
+#include "cpu/backend.h"
 #include "cpu/isa.h"
-#include "cpu/pointwise.h"
 
 namespace headway::inline v0::internal::cpu {
 namespace {
@@ -131,7 +131,7 @@ void rotate(const RotaryProblem& problem) {
 
 }  // namespace
 
-void rotary(const RotaryProblem& problem) {
+void CpuBackend::rotary(const RotaryProblem& problem) {
   if (problem.dtype == DType::float64) {
     rotate<double>(problem);
   } else {

@@ -1,5 +1,4 @@
-#include "cpu/rowwise.h"
-
+// Norms, softmax, cross entropy and embeddings. All tensors are dense; rows are the last dimension.
 #include <algorithm>
 #include <cstring>
 
@@ -8,6 +7,7 @@
 #include "core/dispatch.h"
 #include "core/scratch.h"
 #include "core/thread_pool.h"
+#include "cpu/backend.h"
 #include "cpu/isa.h"
 
 namespace headway::inline v0::internal::cpu {
@@ -86,7 +86,8 @@ std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t features) {
 
 }  // namespace
 
-void norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon, const NormResult& result) {
+void CpuBackend::norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon,
+                      const NormResult& result) {
   NormTask task;
   task.dtype = x.dtype();
   task.features = x.size(-1);
@@ -100,7 +101,7 @@ void norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsi
   for_rows(row_count(x), task.features, task, rowwise_kernels().norm);
 }
 
-void norm_backward(const NormBackwardInputs& inputs, const NormGradients& gradients) {
+void CpuBackend::norm_backward(const NormBackwardInputs& inputs, const NormGradients& gradients) {
   const std::int64_t features = inputs.x.size(-1), rows = row_count(inputs.x);
   const std::int64_t step = rows_per_chunk(rows, features), chunks = divide_up(rows, step);
   const RowSums d_weight(gradients.weight, chunks, features), d_bias(gradients.bias, chunks, features);
@@ -124,7 +125,7 @@ void norm_backward(const NormBackwardInputs& inputs, const NormGradients& gradie
   d_bias.join();
 }
 
-void softmax(SoftmaxKind kind, const Tensor& x, const Tensor& y) {
+void CpuBackend::softmax(SoftmaxKind kind, const Tensor& x, const Tensor& y) {
   SoftmaxTask task;
   task.dtype = x.dtype();
   task.logarithm = kind == SoftmaxKind::logarithm;
@@ -134,7 +135,7 @@ void softmax(SoftmaxKind kind, const Tensor& x, const Tensor& y) {
   for_rows(row_count(x), task.classes, task, rowwise_kernels().softmax);
 }
 
-void softmax_backward(SoftmaxKind kind, const Tensor& y, const Tensor& d_y, const Tensor& d_x) {
+void CpuBackend::softmax_backward(SoftmaxKind kind, const Tensor& y, const Tensor& d_y, const Tensor& d_x) {
   SoftmaxBackwardTask task;
   task.dtype = y.dtype();
   task.logarithm = kind == SoftmaxKind::logarithm;
@@ -145,7 +146,7 @@ void softmax_backward(SoftmaxKind kind, const Tensor& y, const Tensor& d_y, cons
   for_rows(row_count(y), task.classes, task, rowwise_kernels().softmax_backward);
 }
 
-void cross_entropy(const CrossEntropyRows& rows, double factor, bool per_row, const Tensor& loss) {
+void CpuBackend::cross_entropy(const CrossEntropyRows& rows, double factor, bool per_row, const Tensor& loss) {
   std::vector<double> losses(static_cast<std::size_t>(rows.targets.element_count()));
   CrossEntropyTask task;
   task.dtype = rows.logits.dtype();
@@ -168,7 +169,8 @@ void cross_entropy(const CrossEntropyRows& rows, double factor, bool per_row, co
   });
 }
 
-void cross_entropy_backward(const CrossEntropyRows& rows, const Tensor& d_loss, double factor, const Tensor& d_logits) {
+void CpuBackend::cross_entropy_backward(const CrossEntropyRows& rows, const Tensor& d_loss, double factor,
+                                        const Tensor& d_logits) {
   CrossEntropyBackwardTask task;
   task.dtype = rows.logits.dtype();
   task.classes = rows.logits.size(-1);
@@ -183,7 +185,7 @@ void cross_entropy_backward(const CrossEntropyRows& rows, const Tensor& d_loss, 
   for_rows(rows.targets.element_count(), task.classes, task, rowwise_kernels().cross_entropy_backward);
 }
 
-void embedding(const Tensor& weight, const std::vector<std::int64_t>& indices, const Tensor& output) {
+void CpuBackend::embedding(const Tensor& weight, const std::vector<std::int64_t>& indices, const Tensor& output) {
   const std::size_t item = item_size(weight.dtype());
   const std::size_t row_bytes = static_cast<std::size_t>(weight.size(1)) * item;
   const std::size_t stride_bytes = static_cast<std::size_t>(weight.stride(0)) * item;
@@ -199,7 +201,8 @@ void embedding(const Tensor& weight, const std::vector<std::int64_t>& indices, c
   });
 }
 
-void embedding_backward(const Tensor& d_output, const std::vector<std::int64_t>& indices, const Tensor& d_weight) {
+void CpuBackend::embedding_backward(const Tensor& d_output, const std::vector<std::int64_t>& indices,
+                                    const Tensor& d_weight) {
   const std::int64_t count = d_weight.size(0);
   // Tokens by their rows, in ascending order within a row: each row is then one task's alone, and its sum has one
   // order.

@@ -1,5 +1,4 @@
-#include "cpu/strided_copy.h"
-
+// Copies between strided memory, with a conversion of the element type.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +7,7 @@
 
 #include "core/convert.h"
 #include "core/dispatch.h"
+#include "cpu/host_memory.h"
 
 namespace headway::inline v0::internal::cpu {
 namespace {

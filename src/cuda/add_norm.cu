@@ -1,10 +1,11 @@
 // A residual connection and its norm in one pass: every row stays in registers between its sums and its results.
 #include <algorithm>
 
+#include "backend/add_norm.h"
+#include "cuda/backend.h"
 #include "cuda/dropout.cuh"
 #include "cuda/eight.cuh"
 #include "cuda/reduce.cuh"
-#include "cuda/rowwise.h"
 
 namespace headway::inline v0::internal::cuda {
 namespace {
@@ -307,7 +308,7 @@ void dispatch_short_elements(DType dtype, const Function& f) {
 
 }  // namespace
 
-bool add_norm(const AddNormInputs& inputs, const Tensor& sum, const NormResult& result) {
+bool add_norm_in_one_pass(const AddNormInputs& inputs, const Tensor& sum, const NormResult& result) {
   const std::int64_t features = inputs.x.size(-1);
   const bool drops = inputs.y.defined() && inputs.rule.threshold != 0;
   if (!fits(inputs.x.dtype(), features, drops,
@@ -338,7 +339,7 @@ bool add_norm(const AddNormInputs& inputs, const Tensor& sum, const NormResult& 
   return true;
 }
 
-bool add_norm_backward(const AddNormBackwardInputs& inputs, const AddNormGradients& gradients) {
+bool add_norm_backward_in_one_pass(const AddNormBackwardInputs& inputs, const AddNormGradients& gradients) {
   constexpr std::int64_t kLeastRows = 16, kLongRow = 512;
   const NormBackwardInputs& norm = inputs.norm;
   const std::int64_t features = norm.x.size(-1);
@@ -383,6 +384,16 @@ bool add_norm_backward(const AddNormBackwardInputs& inputs, const AddNormGradien
     check_launch("join_chunks_kernel");
   });
   return true;
+}
+
+void CudaBackend::add_norm(const AddNormInputs& inputs, const Tensor& sum, const NormResult& result) {
+  const OnGpu here = on_gpu();
+  if (!add_norm_in_one_pass(inputs, sum, result)) add_norm_in_steps(*this, inputs, sum, result);
+}
+
+void CudaBackend::add_norm_backward(const AddNormBackwardInputs& inputs, const AddNormGradients& gradients) {
+  const OnGpu here = on_gpu();
+  if (!add_norm_backward_in_one_pass(inputs, gradients)) add_norm_backward_in_steps(*this, inputs, gradients);
 }
 
 }  // namespace headway::inline v0::internal::cuda

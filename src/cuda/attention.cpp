@@ -1,8 +1,8 @@
-#include "cuda/attention.h"
-
+// Attention on the GPU: which kernels compute a call.
 #include <cstdlib>
 #include <string_view>
 
+#include "cuda/backend.h"
 #include "cuda/decode_attention.h"
 #include "cuda/float_attention.h"
 #include "cuda/hopper_attention.h"
@@ -21,7 +21,8 @@ bool tuned_kernels_wanted() {
 
 }  // namespace
 
-void attention(const AttentionProblem& problem, AttentionResult& result) {
+void CudaBackend::attention(const AttentionProblem& problem, AttentionResult& result) {
+  const OnGpu here = on_gpu();
   const bool tuned = tuned_kernels_wanted();
   const bool done = tuned && (decode_attention(problem, result) || hopper_attention(problem, result) ||
                               float_attention(problem, result));
@@ -30,8 +31,9 @@ void attention(const AttentionProblem& problem, AttentionResult& result) {
   if (!tuned || !tuned_weights(problem, result)) portable_attention_weights(problem, result);
 }
 
-void attention_backward(const AttentionProblem& problem, const AttentionBackwardInputs& inputs,
-                        AttentionGradients& gradients) {
+void CudaBackend::attention_backward(const AttentionProblem& problem, const AttentionBackwardInputs& inputs,
+                                     AttentionGradients& gradients) {
+  const OnGpu here = on_gpu();
   const bool done = tuned_kernels_wanted() && (hopper_attention_backward(problem, inputs, gradients) ||
                                                float_attention_backward(problem, inputs, gradients));
   if (!done) portable_attention_backward(problem, inputs, gradients);

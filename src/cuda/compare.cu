@@ -1,9 +1,10 @@
+// Comparisons, choices and extremes; the tasks are described in backend/compare_tasks.h.
 #include <type_traits>
 
 #include "backend/element_bits.h"
 #include "core/convert.h"
 #include "core/dispatch.h"
-#include "cuda/compare.h"
+#include "cuda/backend.h"
 #include "cuda/element.cuh"
 #include "cuda/launch.h"
 
@@ -169,7 +170,8 @@ __global__ void place_elements(PlaceTask task) {
 
 }  // namespace
 
-void compare(const CompareTask& task) {
+void CudaBackend::compare(const CompareTask& task) {
+  const OnGpu here = on_gpu();
   const std::int64_t count = task.rows * task.columns;
   if (count == 0) return;
   const unsigned blocks = grid_for(count, kThreads);
@@ -186,7 +188,8 @@ void compare(const CompareTask& task) {
   });
 }
 
-void select(const SelectTask& task) {
+void CudaBackend::select(const SelectTask& task) {
+  const OnGpu here = on_gpu();
   if (task.count == 0) return;
   dispatch_size(task.dtype, [&]<typename Bits>() {
     select_elements<Bits><<<grid_for(task.count, kThreads), kThreads, 0, current_stream()>>>(
@@ -195,7 +198,8 @@ void select(const SelectTask& task) {
   });
 }
 
-void extreme(const ExtremeTask& task) {
+void CudaBackend::extreme(const ExtremeTask& task) {
+  const OnGpu here = on_gpu();
   if (task.outer * task.inner == 0) return;
   dispatch_compared(task.dtype, [&]<typename T>() {
     find_extremes<T><<<grid_for(task.outer * task.inner, 1), kThreads, 0, current_stream()>>>(task);
@@ -203,7 +207,8 @@ void extreme(const ExtremeTask& task) {
   });
 }
 
-void place(const PlaceTask& task) {
+void CudaBackend::place(const PlaceTask& task) {
+  const OnGpu here = on_gpu();
   if (task.outer * task.inner == 0) return;
   dispatch_size(task.dtype, [&]<typename Bits>() {
     place_elements<Bits><<<grid_for(task.outer * task.inner, kThreads), kThreads, 0, current_stream()>>>(task);

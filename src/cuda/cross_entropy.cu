@@ -1,6 +1,6 @@
 // Cross entropy of rows of logits, forward and backward.
+#include "cuda/backend.h"
 #include "cuda/reduce.cuh"
-#include "cuda/rowwise.h"
 
 namespace headway::inline v0::internal::cuda {
 namespace {
@@ -103,7 +103,8 @@ __global__ void cross_entropy_backward_kernel(CrossEntropyCall<T> call, const Co
 
 }  // namespace
 
-void cross_entropy(const CrossEntropyRows& rows, double factor, bool per_row, const Tensor& loss) {
+void CudaBackend::cross_entropy(const CrossEntropyRows& rows, double factor, bool per_row, const Tensor& loss) {
+  const OnGpu here = on_gpu();
   dispatch_elements(rows.logits.dtype(), [&]<typename T>() {
     const CrossEntropyCall<T> call = call_of<T>(rows);
     const DeviceBuffer buffer(static_cast<std::size_t>(call.rows) * sizeof(double));
@@ -127,7 +128,9 @@ void cross_entropy(const CrossEntropyRows& rows, double factor, bool per_row, co
   });
 }
 
-void cross_entropy_backward(const CrossEntropyRows& rows, const Tensor& d_loss, double factor, const Tensor& d_logits) {
+void CudaBackend::cross_entropy_backward(const CrossEntropyRows& rows, const Tensor& d_loss, double factor,
+                                         const Tensor& d_logits) {
+  const OnGpu here = on_gpu();
   if (rows.logits.element_count() == 0) return;
   dispatch_elements(rows.logits.dtype(), [&]<typename T>() {
     const CrossEntropyCall<T> call = call_of<T>(rows);

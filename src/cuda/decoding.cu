@@ -1,6 +1,8 @@
+// Steps of decoding: indices, positions and lengths are read from the GPU's memory, so that a recorded step serves
+// every token.
 #include <limits>
 
-#include "cuda/decoding.h"
+#include "cuda/backend.h"
 #include "cuda/reduce.cuh"
 
 namespace headway::inline v0::internal::cuda {
@@ -99,7 +101,7 @@ struct WarpSums {
   // Makes `found` the reference where it is larger.
   __device__ void raise(Real found) {
     if (!(found > largest)) return;
-    const Real factor = exp(largest - found);
+    const Real factor = ::exp(largest - found);
     largest = found;
     sum *= factor;
 #pragma unroll
@@ -146,7 +148,7 @@ __global__ void __launch_bounds__(kAttentionWarps* kWarp)
 #pragma unroll
     for (int distance = kWarp / 2; distance > 0; distance /= 2) largest = fmax(largest, exchange(largest, distance));
     sums.raise(largest);
-    const Real weight = token ? exp(score - sums.largest) : Real(0);
+    const Real weight = token ? ::exp(score - sums.largest) : Real(0);
     Real total = weight;
 #pragma unroll
     for (int distance = kWarp / 2; distance > 0; distance /= 2) total += exchange(total, distance);
@@ -177,7 +179,7 @@ __global__ void __launch_bounds__(kAttentionWarps* kWarp)
   for (int w = 1; w < kAttentionWarps; ++w) largest = fmax(largest, part_largest[w]);
   Real factors[kAttentionWarps];
   for (int w = 0; w < kAttentionWarps; ++w) {
-    factors[w] = exp(part_largest[w] - power_reference(largest));
+    factors[w] = ::exp(part_largest[w] - power_reference(largest));
     sum += part_sums[w] * factors[w];
   }
   for (int d = static_cast<int>(threadIdx.x); d < head_dim; d += kAttentionWarps * kWarp) {
@@ -244,7 +246,7 @@ __global__ void top_kernel(const __grid_constant__ TopArguments<T> a) {
   for (std::int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
     const T* logits = a.logits + row * a.classes;
     const PowerSum<Real> all = power_sum_row<kRowThreads, 1>(logits, a.classes);
-    if (threadIdx.x == 0) a.logsumexp[row] = static_cast<float>(all.largest + log(all.sum));
+    if (threadIdx.x == 0) a.logsumexp[row] = static_cast<float>(all.largest + ::log(all.sum));
     Scored<Real> mine = best_after<T>(a, logits, {0, -1});
     for (std::int64_t k = 0; k < a.count; ++k) {
       const Scored<Real> best =
@@ -315,7 +317,8 @@ void launch_attention(const AttentionArguments<T>& a, std::int64_t rows) {
 
 }  // namespace
 
-void embed_step(const EmbedStep& task) {
+void CudaBackend::embed_step(const EmbedStep& task) {
+  const OnGpu here = on_gpu();
   const std::int64_t rows = task.tokens.size(0), features = task.weight.size(1);
   if (rows == 0 || features == 0) return;
   dispatch_elements(task.weight.dtype(), [&]<typename T>() {
@@ -334,7 +337,8 @@ void embed_step(const EmbedStep& task) {
   });
 }
 
-void cache_attention(const CacheAttention& task) {
+void CudaBackend::cache_attention(const CacheAttention& task) {
+  const OnGpu here = on_gpu();
   const std::int64_t rows = task.query.size(0), features = task.query.size(1);
   if (rows == 0 || features == 0) return;
   const std::int64_t head_dim = features / task.heads;
@@ -364,7 +368,8 @@ void cache_attention(const CacheAttention& task) {
   });
 }
 
-void top_tokens(const TopTask& task) {
+void CudaBackend::top_tokens(const TopTask& task) {
+  const OnGpu here = on_gpu();
   const std::int64_t rows = task.logits.size(0);
   if (rows == 0) return;
   dispatch_elements(task.logits.dtype(), [&]<typename T>() {
@@ -381,7 +386,8 @@ void top_tokens(const TopTask& task) {
   });
 }
 
-void take_best(const TakeBest& task) {
+void CudaBackend::take_best(const TakeBest& task) {
+  const OnGpu here = on_gpu();
   constexpr int kThreads = 1024;
   const TakeArguments a = {.best_tokens = data_of<const std::int64_t>(task.top.tokens),
                            .best_logits = data_of<const float>(task.top.logits),
@@ -397,7 +403,8 @@ void take_best(const TakeBest& task) {
   check_launch("take_best_kernel");
 }
 
-void gather_rows(const GatherRows& task) {
+void CudaBackend::gather_rows(const GatherRows& task) {
+  const OnGpu here = on_gpu();
   const std::int64_t rows = task.indices.size(0), values = task.result.element_count();
   if (values == 0) return;
   const auto bytes = values / rows * static_cast<std::int64_t>(item_size(task.source.dtype()));

@@ -2,8 +2,8 @@
 #include <bit>
 #include <span>
 
+#include "cuda/backend.h"
 #include "cuda/reduce.cuh"
-#include "cuda/rowwise.h"
 
 namespace headway::inline v0::internal::cuda {
 namespace {
@@ -91,7 +91,8 @@ __global__ void embedding_backward_kernel(const T* d_output, std::int64_t featur
 
 }  // namespace
 
-void embedding(const Tensor& weight, const std::vector<std::int64_t>& indices, const Tensor& output) {
+void CudaBackend::embedding(const Tensor& weight, const std::vector<std::int64_t>& indices, const Tensor& output) {
+  const OnGpu here = on_gpu();
   const auto tokens = static_cast<std::int64_t>(indices.size());
   const auto item = static_cast<std::int64_t>(item_size(weight.dtype()));
   const std::int64_t row_bytes = weight.size(1) * item, stride_bytes = weight.stride(0) * item;
@@ -109,7 +110,9 @@ void embedding(const Tensor& weight, const std::vector<std::int64_t>& indices, c
   });
 }
 
-void embedding_backward(const Tensor& d_output, const std::vector<std::int64_t>& indices, const Tensor& d_weight) {
+void CudaBackend::embedding_backward(const Tensor& d_output, const std::vector<std::int64_t>& indices,
+                                     const Tensor& d_weight) {
+  const OnGpu here = on_gpu();
   const std::int64_t features = d_weight.size(1);
   if (d_weight.element_count() == 0) return;
   const std::size_t bytes = static_cast<std::size_t>(d_weight.element_count()) * item_size(d_weight.dtype());

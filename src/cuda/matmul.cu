@@ -3,11 +3,10 @@
 #include <optional>
 #include <utility>
 
+#include "cuda/backend.h"
 #include "cuda/cublas.h"
 #include "cuda/element.cuh"
 #include "cuda/launch.h"
-#include "cuda/matmul.h"
-#include "cuda/strided_copy.h"
 
 namespace headway::inline v0::internal::cuda {
 namespace {
@@ -190,9 +189,9 @@ Matrix readable(const Matrix& m, std::int64_t batch, std::int64_t rows, std::int
   if (lt_matrix(m, rows, columns)) return m;
   const std::int64_t copies = m.batch_stride == 0 ? 1 : batch;
   buffer = DeviceBuffer(static_cast<std::size_t>(copies * rows * columns) * item_size(m.dtype));
-  cuda::strided_copy({.data = buffer.as<void>(), .strides = {rows * columns, columns, 1}, .dtype = m.dtype},
-                     {.data = m.data, .strides = {m.batch_stride, m.row_stride, m.column_stride}, .dtype = m.dtype},
-                     {copies, rows, columns});
+  copy_strided({.data = buffer.as<void>(), .strides = {rows * columns, columns, 1}, .dtype = m.dtype},
+               {.data = m.data, .strides = {m.batch_stride, m.row_stride, m.column_stride}, .dtype = m.dtype},
+               {copies, rows, columns});
   return dense_matrix(buffer.as<void>(), columns, m.batch_stride == 0 ? 0 : rows * columns, m.dtype);
 }
 
@@ -249,7 +248,10 @@ bool library_product(const MatmulProblem& p) {
 
 }  // namespace
 
-void matmul(const MatmulProblem& problem) {
+// a and b have one floating dtype; the result has it too, or float32 for 16-bit ones. Sums are float64 for float64,
+// else float32, and rounded once. An empty depth gives activation(bias).
+void CudaBackend::matmul(const MatmulProblem& problem) {
+  const OnGpu here = on_gpu();
   if (problem.batch == 0 || problem.rows == 0 || problem.columns == 0) return;
   MatmulProblem p = with_merged_batch(problem);
   if (p.depth == 0) {

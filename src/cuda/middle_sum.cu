@@ -1,9 +1,10 @@
+// Sums over the middle one of three dimensions, in float64.
 #include <algorithm>
 #include <cstdint>
 
+#include "cuda/backend.h"
 #include "cuda/element.cuh"
 #include "cuda/launch.h"
-#include "cuda/middle_sum.h"
 
 namespace headway::inline v0::internal::cuda {
 namespace {
@@ -116,6 +117,9 @@ void middle_sum_as(const MiddleSum& task, DType target_dtype) {
   });
 }
 
-void middle_sum(const MiddleSum& task) { middle_sum_as(task, task.dtype); }
+void CudaBackend::middle_sum(const MiddleSum& task) {
+  const OnGpu here = on_gpu();
+  middle_sum_as(task, task.dtype);
+}
 
 }  // namespace headway::inline v0::internal::cuda

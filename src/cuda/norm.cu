@@ -1,8 +1,8 @@
 // Layer norm and RMS norm of rows, forward and backward.
 #include <algorithm>
 
+#include "cuda/backend.h"
 #include "cuda/reduce.cuh"
-#include "cuda/rowwise.h"
 
 namespace headway::inline v0::internal::cuda {
 namespace {
@@ -202,9 +202,13 @@ void norm_column_sums(const NormBackwardCall<T>& call, T* d_weight, T* d_bias) {
 
 }  // namespace
 
-void norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon, const NormResult& result) {
+void CudaBackend::norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon,
+                       const NormResult& result) {
+  const OnGpu here = on_gpu();
   const std::int64_t rows = row_count(x), features = x.size(-1);
-  if (rows == 0 || add_norm({.x = x, .weight = weight, .bias = bias, .epsilon = epsilon}, {}, result)) return;
+  if (rows == 0 || add_norm_in_one_pass({.x = x, .weight = weight, .bias = bias, .epsilon = epsilon}, {}, result)) {
+    return;
+  }
   dispatch_elements(x.dtype(), [&]<typename T>() {
     using Real = Compute<T>;
     const NormCall<T> call = {rows,
@@ -223,10 +227,11 @@ void norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsi
   });
 }
 
-void norm_backward(const NormBackwardInputs& inputs, const NormGradients& gradients) {
+void CudaBackend::norm_backward(const NormBackwardInputs& inputs, const NormGradients& gradients) {
+  const OnGpu here = on_gpu();
   const std::int64_t rows = row_count(inputs.x), features = inputs.x.size(-1);
-  if (features == 0 ||
-      add_norm_backward({.norm = inputs}, {.x = gradients.x, .weight = gradients.weight, .bias = gradients.bias})) {
+  if (features == 0 || add_norm_backward_in_one_pass(
+                           {.norm = inputs}, {.x = gradients.x, .weight = gradients.weight, .bias = gradients.bias})) {
     return;
   }
   dispatch_elements(inputs.x.dtype(), [&]<typename T>() {

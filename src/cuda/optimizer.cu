@@ -1,12 +1,13 @@
+// Steps of optimizers: all parameters in one launch.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
+#include "cuda/backend.h"
 #include "cuda/element.cuh"
 #include "cuda/launch.h"
 #include "cuda/memory.h"
-#include "cuda/optimizer.h"
 
 namespace headway::inline v0::internal::cuda {
 namespace {
@@ -83,7 +84,7 @@ __device__ void dispatch_on_device(DType dtype, const Function& f) {
 template <typename Body>
 __device__ void for_elements(const Entry& entry, std::int64_t chunk, const Body& body) {
   const std::int64_t begin = (chunk - entry.first_chunk) * kChunk;
-  const std::int64_t end = min(begin + kChunk, entry.span.count);
+  const std::int64_t end = ::min(begin + kChunk, entry.span.count);
 #pragma unroll 4
   for (std::int64_t i = begin + threadIdx.x; i < end; i += kThreads) body(i);
 }
@@ -173,7 +174,7 @@ __device__ void adam_chunk(const Entry& entry, std::int64_t chunk, const AdamSte
       s = s < earlier ? earlier : s;  // a NaN in s stays
       largest[i] = s;
     }
-    const Real root = fma(sqrt(s), inverse_root, epsilon);
+    const Real root = fma(::sqrt(s), inverse_root, epsilon);
     weights.set(i, v - step_size * m / root);
   });
 }
@@ -238,7 +239,8 @@ __global__ void join_squares(const Entry* entries, int count, std::int64_t chunk
 
 }  // namespace
 
-void sgd(std::span<const ParameterSpan> parameters, const SgdStep& step) {
+void CudaBackend::sgd(std::span<const ParameterSpan> parameters, const SgdStep& step) {
+  const OnGpu here = on_gpu();
   const Table table(parameters, [](Entry&) {});
   if (table.chunks() == 0) return;
   sgd_all<<<grid_for(table.chunks(), 1), kThreads, 0, current_stream()>>>(table.entries(), table.count(),
@@ -246,7 +248,8 @@ void sgd(std::span<const ParameterSpan> parameters, const SgdStep& step) {
   check_launch("sgd_all");
 }
 
-void adam(std::span<const ParameterSpan> parameters, const AdamStep& step) {
+void CudaBackend::adam(std::span<const ParameterSpan> parameters, const AdamStep& step) {
+  const OnGpu here = on_gpu();
   const Table table(parameters, [&](Entry& entry) {
     const auto steps = static_cast<double>(entry.span.step);
     entry.step_size = step.learning_rate / (1 - std::pow(step.beta1, steps));
@@ -258,7 +261,9 @@ void adam(std::span<const ParameterSpan> parameters, const AdamStep& step) {
   check_launch("adam_all");
 }
 
-std::vector<double> sum_of_squares(std::span<const ParameterSpan> parameters) {
+// Waits for the sums.
+std::vector<double> CudaBackend::sum_of_squares(std::span<const ParameterSpan> parameters) {
+  const OnGpu here = on_gpu();
   std::vector<double> result(parameters.size());
   const Table table(parameters, [](Entry&) {});
   if (table.chunks() == 0) return result;
@@ -270,7 +275,7 @@ std::vector<double> sum_of_squares(std::span<const ParameterSpan> parameters) {
   join_squares<<<grid_for(table.count(), 1), kThreads, 0, current_stream()>>>(
       table.entries(), table.count(), table.chunks(), parts.as<double>(), sums.as<double>());
   check_launch("join_squares");
-  copy_to_host(result.data(), sums.as<double>(), result.size() * sizeof(double));
+  cuda::copy_to_host(result.data(), sums.as<double>(), result.size() * sizeof(double));
   return result;
 }
 

@@ -1,13 +1,13 @@
+// Elementwise operations; the tasks are described in backend/pointwise_tasks.h.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
+#include "cuda/backend.h"
 #include "cuda/dropout.cuh"
 #include "cuda/eight.cuh"
 #include "cuda/element.cuh"
 #include "cuda/launch.h"
-#include "cuda/middle_sum.h"
-#include "cuda/pointwise.h"
 
 namespace headway::inline v0::internal::cuda {
 namespace {
@@ -372,7 +372,8 @@ __global__ void drop_elements(T* result, const T* base, const T* x, std::int64_t
 
 }  // namespace
 
-void binary(const BinaryTask& task) {
+void CudaBackend::binary(const BinaryTask& task) {
+  const OnGpu here = on_gpu();
   switch (task.operation) {
     case Binary::add:
       return binary_as<Binary::add>(task);
@@ -389,7 +390,8 @@ void binary(const BinaryTask& task) {
   }
 }
 
-void unary(const UnaryTask& task) {
+void CudaBackend::unary(const UnaryTask& task) {
+  const OnGpu here = on_gpu();
   switch (task.operation) {
     case Unary::add:
       return unary_as<Unary::add>(task);
@@ -410,21 +412,24 @@ void unary(const UnaryTask& task) {
   }
 }
 
-void scale(const ScaleTask& task) {
+void CudaBackend::scale(const ScaleTask& task) {
+  const OnGpu here = on_gpu();
   dispatch_elements(task.dtype, [&]<typename T>() {
     using Real = Compute<T>;
     launch_one<T>(task.result, task.x, task.count, ScaleFunction<Real>{static_cast<Real>(task.factor)});
   });
 }
 
-void lerp(const LerpTask& task) {
+void CudaBackend::lerp(const LerpTask& task) {
+  const OnGpu here = on_gpu();
   dispatch_elements(task.dtype, [&]<typename T>() {
     using Real = Compute<T>;
     launch_two<T>(task.target, task.target, task.source, task.count, LerpFunction<Real>{static_cast<Real>(task.share)});
   });
 }
 
-void activate(const ActivateTask& task) {
+void CudaBackend::activate(const ActivateTask& task) {
+  const OnGpu here = on_gpu();
   dispatch_activation(task.activation, [&]<Activation kActivation>() {
     dispatch_elements(task.dtype, [&]<typename T>() {
       launch_one<T>(task.result, task.x, task.count, ActivateFunction<kActivation>());
@@ -432,7 +437,8 @@ void activate(const ActivateTask& task) {
   });
 }
 
-void activation_backward(const ActivationBackward& task) {
+void CudaBackend::activation_backward(const ActivationBackward& task) {
+  const OnGpu here = on_gpu();
   dispatch_activation(task.activation, [&]<Activation kActivation>() {
     dispatch_elements(task.dtype, [&]<typename T>() {
       using Real = Compute<T>;
@@ -441,15 +447,13 @@ void activation_backward(const ActivationBackward& task) {
     });
   });
   if (task.sums == nullptr) return;
-  column_sums({.dtype = task.dtype,
-               .rows = task.rows,
-               .columns = task.columns,
-               .x = task.d_before,
-               .sums = task.sums,
-               .sums_dtype = task.sums_dtype});
+  middle_sum_as(
+      {.dtype = task.dtype, .middle = task.rows, .inner = task.columns, .x = task.d_before, .target = task.sums},
+      task.sums_dtype);
 }
 
-void dropout(const DropoutTask& task) {
+void CudaBackend::dropout(const DropoutTask& task) {
+  const OnGpu here = on_gpu();
   if (task.count == 0) return;
   dispatch_elements(task.dtype, [&]<typename T>() {
     drop_elements<T><<<grid_for(task.count, kThreads * kEight), kThreads, 0, current_stream()>>>(
@@ -459,7 +463,9 @@ void dropout(const DropoutTask& task) {
   });
 }
 
-void column_sums(const ColumnSums& task) {
+// Sums are taken in float64; their order follows from the shape.
+void CudaBackend::column_sums(const ColumnSums& task) {
+  const OnGpu here = on_gpu();
   middle_sum_as({.dtype = task.dtype, .middle = task.rows, .inner = task.columns, .x = task.x, .target = task.sums},
                 task.sums_dtype);
 }

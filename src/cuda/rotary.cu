@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
+#include "cuda/backend.h"
 #include "cuda/element.cuh"
 #include "cuda/launch.h"
-#include "cuda/pointwise.h"
 
 namespace headway::inline v0::internal::cuda {
 namespace {
@@ -131,7 +131,8 @@ DeviceBuffer make_table(const RotaryProblem& problem, const RotarySizes& sizes) 
 
 }  // namespace
 
-void rotary(const RotaryProblem& problem) {
+void CudaBackend::rotary(const RotaryProblem& problem) {
+  const OnGpu here = on_gpu();
   const RotarySizes sizes = sizes_of(problem);
   if (sizes.matrices * sizes.length * sizes.head_dim == 0) return;
   dispatch_elements(problem.dtype, [&]<typename T>() {

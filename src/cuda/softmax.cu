@@ -1,6 +1,6 @@
 // Softmax and its logarithm over rows, forward and backward.
+#include "cuda/backend.h"
 #include "cuda/reduce.cuh"
-#include "cuda/rowwise.h"
 
 namespace headway::inline v0::internal::cuda {
 namespace {
@@ -59,7 +59,8 @@ void dispatch_kind(SoftmaxKind kind, const Function& f) {
 
 }  // namespace
 
-void softmax(SoftmaxKind kind, const Tensor& x, const Tensor& y) {
+void CudaBackend::softmax(SoftmaxKind kind, const Tensor& x, const Tensor& y) {
+  const OnGpu here = on_gpu();
   if (x.element_count() == 0) return;
   const std::int64_t classes = x.size(-1), rows = x.element_count() / classes;
   dispatch_elements(x.dtype(), [&]<typename T>() {
@@ -75,7 +76,8 @@ void softmax(SoftmaxKind kind, const Tensor& x, const Tensor& y) {
   });
 }
 
-void softmax_backward(SoftmaxKind kind, const Tensor& y, const Tensor& d_y, const Tensor& d_x) {
+void CudaBackend::softmax_backward(SoftmaxKind kind, const Tensor& y, const Tensor& d_y, const Tensor& d_x) {
+  const OnGpu here = on_gpu();
   if (y.element_count() == 0) return;
   const std::int64_t classes = y.size(-1), rows = y.element_count() / classes;
   dispatch_elements(y.dtype(), [&]<typename T>() {

@@ -1,12 +1,13 @@
+// Copies between strided memory of the GPU, with a conversion of the element type.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
 
+#include "cuda/backend.h"
 #include "cuda/element.cuh"
 #include "cuda/launch.h"
-#include "cuda/strided_copy.h"
 
 namespace headway::inline v0::internal::cuda {
 namespace {
@@ -412,7 +413,12 @@ void copy_units(const StridedTarget& target, const StridedSource& source, const 
 
 }  // namespace
 
-void strided_copy(const StridedTarget& target, const StridedSource& source, const Shape& shape) {
+void CudaBackend::strided_copy(const StridedTarget& target, const StridedSource& source, const Shape& shape) {
+  const OnGpu here = on_gpu();
+  copy_strided(target, source, shape);
+}
+
+void copy_strided(const StridedTarget& target, const StridedSource& source, const Shape& shape) {
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return;
   const Loops loops = plan_loops(target, source, shape);
   if (target.dtype == source.dtype) {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "backend/registry.h"
 #include "core/convert.h"
 #include "core/dispatch.h"
-#include "cpu/matmul.h"
 #include "support/cases.h"
 
 namespace headway_test {
@@ -18,7 +18,10 @@ using headway::internal::convert;
 using headway::internal::dispatch_floating;
 using headway::internal::MatmulProblem;
 using headway::internal::Matrix;
-using headway::internal::cpu::matmul;
+
+inline void matmul(const MatmulProblem& problem) {
+  headway::internal::backend_of(headway::Device::cpu()).matmul(problem);
+}
 
 // The order of a matrix in memory.
 enum class Order { rows, columns, padded_rows, padded_columns, scattered };
