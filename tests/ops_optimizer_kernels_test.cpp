@@ -16,10 +16,7 @@ namespace {
 namespace cpu = headway::internal::cpu;
 using headway::DType;
 using headway::Tensor;
-using headway::internal::AdamStep;
-using headway::internal::ParameterSpan;
-using headway::internal::SgdStep;
-using headway::internal::WeightDecay;
+using namespace headway::internal;
 
 constexpr std::int64_t kCounts[] = {1, 7, 64, 0, 16384, 16411};
 
