@@ -100,6 +100,23 @@ CHINESE = {
 MARK = "†"
 
 
+def threads_text(data, words):
+    counts = sorted({row["threads"] for row in data["rows"]})
+    return words["one_thread"] if counts == [1] else words["threads"].format(count=counts[-1])
+
+
+def caption(text, data, words, **more):
+    """A table's first line: when, on what machine and beside which PyTorch it was measured."""
+    return text.format(
+        date=data["date"],
+        cpu=data["cpu"],
+        isa=data["instruction_set"],
+        torch=data["torch"],
+        threads=threads_text(data, words),
+        **more,
+    )
+
+
 def cell(rows, words):
     """"1.31 / 1.29, 92%" from the rows of one case, fewest threads first."""
     if not rows:
@@ -113,14 +130,7 @@ def cell(rows, words):
 def short_table(data, words):
     plain = [row for row in data["rows"] if "weights_cost" not in row]
     lines = [
-        words["caption"].format(
-            date=data["date"],
-            cpu=data["cpu"],
-            isa=data["instruction_set"],
-            torch=data["torch"],
-            threads=threads_text(data, words),
-            mark=MARK,
-        ),
+        caption(words["caption"], data, words, mark=MARK),
         "",
         f"| {words['shape']} | " + " | ".join(words["columns"]) + " |",
         "|---|---|---|---|---|",
@@ -186,11 +196,6 @@ def full_table(data, words):
     return lines
 
 
-def threads_text(data, words):
-    counts = sorted({row["threads"] for row in data["rows"]})
-    return words["one_thread"] if counts == [1] else words["threads"].format(count=counts[-1])
-
-
 def layer_name(name, words):
     for english, other in words["layers_names"].items():
         name = name.replace(english, other)
@@ -200,13 +205,7 @@ def layer_name(name, words):
 def layers_table(data, words):
     """A line for each model and kind of step; the price of the attention weights below."""
     lines = [
-        words["layers_caption"].format(
-            date=data["date"],
-            cpu=data["cpu"],
-            isa=data["instruction_set"],
-            torch=data["torch"],
-            threads=threads_text(data, words),
-        ),
+        caption(words["layers_caption"], data, words),
         "",
         "| " + " | ".join(words["layers_columns"]) + " |",
         "|---|---|---|---|",
@@ -268,14 +267,8 @@ def geometric_mean(values):
 
 def matmul_table(data, words):
     """A line for each dtype, product and number of threads."""
-    caption = words["matmul_caption"].format(
-        date=data["date"],
-        cpu=data["cpu"],
-        isa=data["instruction_set"],
-        torch=data["torch"],
-        threads=threads_text(data, words),
-    )
-    lines = [caption, "", "| " + " | ".join(words["matmul_columns"]) + " |", "|---|---|---|---|---|---|---|"]
+    first = caption(words["matmul_caption"], data, words)
+    lines = [first, "", "| " + " | ".join(words["matmul_columns"]) + " |", "|---|---|---|---|---|---|---|"]
     good = [row for row in data["rows"] if not row["failure"]]
     for dtype, name, threads in dict.fromkeys((row["dtype"], row["pass"], row["threads"]) for row in good):
         rows = [row for row in good if (row["dtype"], row["pass"], row["threads"]) == (dtype, name, threads)]
@@ -322,18 +315,16 @@ def peer_key(name):
 def python_table(data, encoders, words):
     """Ratios of large calls and of encoding sentences; below, what a tiny call costs."""
     peers = data["peers"]
-    caption = words["python_caption"].format(
-        date=data["date"],
-        cpu=data["cpu"],
-        isa=data["instruction_set"],
-        torch=data["torch"],
+    first = caption(
+        words["python_caption"],
+        data,
+        words,
         transformers=encoders["transformers"],
-        threads=threads_text(data, words),
         peers="".join(words["python_peer"].format(name=name, **peer) for name, peer in peers.items()),
         missing="".join(words["python_missing"].format(name=name) for name in data["missing_peers"]),
     )
     columns = words["python_columns"] + [words["python_peer_column"].format(name=name) for name in peers]
-    lines = [caption, "", "| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
+    lines = [first, "", "| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
     for call, steps in python_calls(row for row in data["rows"] if not row["tiny"]).items():
         cells = [python_cell(rows, words, lambda row: f"{row['ratio']:.2f}") for rows in steps.values()]
         for key in (f"{peer_key(name)}_ratio" for name in peers):

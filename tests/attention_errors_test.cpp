@@ -85,24 +85,15 @@ TEST_F(Errors, Sizes) {
 }
 
 TEST_F(Errors, HeadCounts) {
-  refuses(
-      [](auto& p) {
-        p.key = Tensor::zeros({2, 3, 7, 8});
-        p.value = Tensor::zeros({2, 3, 7, 6});
-      },
-      {"key", "3", "divide", "4"});
-  refuses(
-      [](auto& p) {
-        p.key = Tensor::zeros({2, 8, 7, 8});
-        p.value = Tensor::zeros({2, 8, 7, 6});
-      },
-      {"key", "8", "4"});
-  refuses(
-      [](auto& p) {
-        p.key = Tensor::zeros({2, 0, 7, 8});
-        p.value = Tensor::zeros({2, 0, 7, 6});
-      },
-      {"key", "0", "4"});
+  const auto with_kv_heads = [](std::int64_t count) {
+    return [count](auto& p) {
+      p.key = Tensor::zeros({2, count, 7, 8});
+      p.value = Tensor::zeros({2, count, 7, 6});
+    };
+  };
+  refuses(with_kv_heads(3), {"key", "3", "divide", "4"});
+  refuses(with_kv_heads(8), {"key", "8", "4"});
+  refuses(with_kv_heads(0), {"key", "0", "4"});
   refuses([](auto& p) { p.value = Tensor::zeros({2, 1, 7, 6}); }, {"value", "1", "heads", "2"});
 }
 

@@ -19,18 +19,8 @@ using headway::internal::FileReplacement;
 using headway::internal::read_whole_file;
 using headway::internal::remove_stray_files;
 using headway::internal::replace_file;
-using headway_test::contains;
-using headway_test::message_of;
-using headway_test::read_bytes;
-using headway_test::TemporaryDirectory;
-using headway_test::write_bytes;
+using namespace headway_test;
 using Names = std::vector<std::string>;
-
-Names sorted_listing(const TemporaryDirectory& directory) {
-  Names names = directory.listing();
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 TEST(ReadWholeFile, AllBytes) {
   const TemporaryDirectory directory;
@@ -137,12 +127,7 @@ TEST(FileReplacement, TakesNoNameThatIsThere) {
 
 TEST(FileReplacement, FollowsTheUmask) {
   const TemporaryDirectory directory;
-  const mode_t old_mask = ::umask(027);
-  replace_file(directory / "x", "text");
-  ::umask(old_mask);
-  struct stat status = {};
-  ASSERT_EQ(::stat((directory / "x").c_str(), &status), 0);
-  EXPECT_EQ(status.st_mode & 0777, 0640u);
+  expect_umask_is_followed(directory / "x", [&] { replace_file(directory / "x", "text"); });
 }
 
 TEST(FileReplacement, ErrorsLeaveTheOldFile) {
@@ -164,7 +149,7 @@ TEST(FileReplacement, ErrorsLeaveTheOldFile) {
   std::signal(SIGXFSZ, previous);
   EXPECT_PRED2(contains, message, "who: " + (directory / "x").string() + ": cannot be written: ");
   EXPECT_EQ(read_bytes(directory / "x"), "old");
-  EXPECT_EQ(sorted_listing(directory), (Names{"pipe", "x"}));
+  EXPECT_EQ(directory.listing(), (Names{"pipe", "x"}));
 }
 
 TEST(FileReplacement, ManyThreads) {
@@ -187,7 +172,7 @@ TEST(StrayFiles, GoAndOthersStay) {
     write_bytes(directory / name, "x");
   }
   remove_stray_files(directory.path());
-  EXPECT_EQ(sorted_listing(directory), (Names{".headway-12", "notes.tmp"}));
+  EXPECT_EQ(directory.listing(), (Names{".headway-12", "notes.tmp"}));
   remove_stray_files(directory / "none");
   // What FileReplacement makes has such a name.
   const FileReplacement unfinished(directory / "x");

@@ -16,19 +16,8 @@
 
 namespace {
 
-using headway::internal::escape_markup;
-using headway::internal::Json;
-using headway::internal::json_number;
-using headway::internal::json_script_string;
-using headway::internal::json_string;
-using headway::internal::JsonField;
-using headway::internal::JsonLimits;
-using headway::internal::parse_json;
-using headway::internal::read_json;
-using headway_test::contains;
-using headway_test::message_of;
-using headway_test::TemporaryDirectory;
-using headway_test::write_bytes;
+using namespace headway::internal;
+using namespace headway_test;
 
 std::string complaint(const std::string& text, const JsonLimits& limits = {}) {
   return message_of([&] { parse_json(text, "x.json", limits); });

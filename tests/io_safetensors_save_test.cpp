@@ -20,10 +20,7 @@
 namespace headway {
 namespace {
 
-using headway_test::message_of;
-using headway_test::read_bytes;
-using headway_test::TemporaryDirectory;
-using headway_test::write_bytes;
+using namespace headway_test;
 using Names = std::vector<std::string>;
 
 void expect_contains(const std::string& message, const std::string& part) {
@@ -69,12 +66,7 @@ TEST(SaveSafeTensors, ReplacesTheOldFile) {
 
 TEST(SaveSafeTensors, FollowsTheUmask) {
   const TemporaryDirectory directory;
-  const mode_t old_mask = ::umask(027);
-  save_safetensors(directory / "x", {});
-  ::umask(old_mask);
-  struct stat status = {};
-  ASSERT_EQ(::stat((directory / "x").c_str(), &status), 0);
-  EXPECT_EQ(status.st_mode & 0777, 0640u);
+  expect_umask_is_followed(directory / "x", [&] { save_safetensors(directory / "x", {}); });
 }
 
 TEST(SaveSafeTensors, AFullDiskLeavesTheOldFile) {

@@ -21,10 +21,7 @@
 namespace headway {
 namespace {
 
-using headway_test::message_of;
-using headway_test::read_bytes;
-using headway_test::TemporaryDirectory;
-using headway_test::write_bytes;
+using namespace headway_test;
 using Metadata = std::map<std::string, std::string>;
 using Names = std::vector<std::string>;
 

@@ -18,9 +18,7 @@ using headway::MultiHeadAttention;
 using headway::Shape;
 using headway::Tensor;
 using headway::Weights;
-using headway_test::check_gradients;
-using headway_test::contains;
-using headway_test::message_of;
+using namespace headway_test;
 
 Tensor random(const Shape& shape, std::uint64_t seed) { return Tensor::randn(shape, seed, DType::float64); }
 

@@ -19,27 +19,14 @@
 namespace headway_test {
 namespace {
 
-using headway::DType;
-using headway::Shape;
-using headway::Tensor;
-using Inputs = std::vector<Tensor>;
-
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-struct BinaryCase {
-  const char* name;
-  Tensor (*operation)(const Tensor&, const Tensor&);
-  double (*reference)(double, double);
-};
 const std::vector<BinaryCase> kBinaries = {
     {"div", headway::div, [](double a, double b) { return a / b; }},
     {"maximum", headway::maximum, [](double a, double b) { return std::max(a, b); }},
     {"minimum", headway::minimum, [](double a, double b) { return std::min(a, b); }},
 };
 
-struct Shapes {
-  Shape a, b, result;
-};
 const std::vector<Shapes> kShapes = {
     {{}, {}, {}},
     {{37}, {}, {37}},
@@ -59,18 +46,8 @@ TEST(Arithmetic, ValuesOfAllShapesAndLayouts) {
   for (const DType dtype : kFloatingDTypes) {
     for (const Shapes& shapes : kShapes) {
       const Tensor a = Tensor::randn(shapes.a, 1, dtype), b = away_from_zero(Tensor::randn(shapes.b, 2, dtype));
-      const std::vector<double> as = a.expand(shapes.result).to_vector(), bs = b.expand(shapes.result).to_vector();
       for (const BinaryCase& c : kBinaries) {
-        std::vector<double> expected;
-        for (std::size_t e = 0; e < as.size(); ++e) expected.push_back(c.reference(as[e], bs[e]));
-        for (const Tensor& x : layouts_of(a)) {
-          for (const Tensor& y : layouts_of(b)) {
-            const Tensor result = c.operation(x, y);
-            ASSERT_EQ(result.shape(), shapes.result) << c.name;
-            ASSERT_EQ(result.dtype(), dtype);
-            ASSERT_TRUE(close_to(result, expected)) << c.name << " " << a.describe() << " " << b.describe();
-          }
-        }
+        ASSERT_NO_FATAL_FAILURE(expect_values_in_all_layouts(c, a, b, shapes.result));
       }
     }
   }
@@ -206,6 +183,7 @@ TEST(Unary, Errors) {
   EXPECT_EQ(message_of([&] { -whole; }), "neg: x is int64[2], expected a floating dtype");
   EXPECT_EQ(message_of([&] { headway::exp(Tensor()); }), "exp: x is undefined, expected a tensor");
   EXPECT_EQ(message_of([&] { headway::maximum(whole, whole); }), "maximum: a is int64[2], expected a floating dtype");
+  EXPECT_EQ(message_of([&] { headway::maximum(Tensor(), whole); }), "maximum: a is undefined, expected a tensor");
   EXPECT_EQ(message_of([&] { Tensor::zeros({2}) / Tensor::zeros({3}); }),
             "div: a is float32[2] and b is float32[3], whose shapes do not broadcast");
 }

@@ -16,10 +16,6 @@
 namespace headway_test {
 namespace {
 
-using headway::DType;
-using headway::Shape;
-using headway::Tensor;
-using Inputs = std::vector<Tensor>;
 using Values = std::vector<double>;
 
 const std::vector<DType> kAllDTypes = {DType::float32, DType::float64, DType::bfloat16, DType::float16,
@@ -45,9 +41,6 @@ const std::vector<CompareCase> kComparisons = {
     {"ge", headway::ge, headway::ge, [](double a, double b) { return a >= b; }},
 };
 
-struct Shapes {
-  Shape a, b, result;
-};
 const std::vector<Shapes> kShapes = {
     {{}, {}, {}},
     {{37}, {}, {37}},
@@ -63,10 +56,8 @@ TEST(Compare, ValuesOfAllDTypesShapesAndLayouts) {
   for (const DType dtype : kAllDTypes) {
     for (const Shapes& shapes : kShapes) {
       const Tensor a = small_numbers(shapes.a, 1, dtype), b = small_numbers(shapes.b, 2, dtype);
-      const Values as = a.expand(shapes.result).to_vector(), bs = b.expand(shapes.result).to_vector();
       for (const CompareCase& c : kComparisons) {
-        Values expected;
-        for (std::size_t e = 0; e < as.size(); ++e) expected.push_back(c.reference(as[e], bs[e]));
+        const Values expected = pairwise(c.reference, a, b, shapes.result);
         for (const Tensor& x : layouts_of(a)) {
           const Tensor result = c.operation(x, b);
           ASSERT_EQ(result.shape(), shapes.result);
@@ -125,6 +116,7 @@ TEST(Compare, NanIsUnequalAndLargeIntegersAreExact) {
 
 TEST(Compare, Errors) {
   const Tensor a = Tensor::zeros({2});
+  EXPECT_EQ(message_of([&] { Tensor() == a; }), "eq: a is undefined, expected a tensor");
   EXPECT_EQ(message_of([&] { a == Tensor::zeros({3}); }),
             "eq: a is float32[2] and b is float32[3], whose shapes do not broadcast");
   EXPECT_EQ(message_of([&] { a < a.to(DType::int32); }), "lt: a is float32[2] and b is int32[2], expected one dtype");

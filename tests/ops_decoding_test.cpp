@@ -15,15 +15,7 @@ namespace {
 using headway::DType;
 using headway::Shape;
 using headway::Tensor;
-using headway::internal::cross_attention_step;
-using headway::internal::embed_step;
-using headway::internal::gather_rows;
-using headway::internal::lerp_into;
-using headway::internal::linear_step;
-using headway::internal::pack_weight;
-using headway::internal::self_attention_step;
-using headway::internal::take_best;
-using headway::internal::top_tokens;
+using namespace headway::internal;
 using headway_test::message_of;
 using Numbers = std::vector<std::int64_t>;
 

@@ -15,10 +15,7 @@ namespace {
 
 using headway::DType;
 using headway::Tensor;
-using headway::internal::AdamStep;
-using headway::internal::ParameterSpan;
-using headway::internal::SgdStep;
-using headway::internal::WeightDecay;
+using namespace headway::internal;
 
 headway::internal::Backend& backend() { return headway::internal::backend_of(headway::Device::cpu()); }
 

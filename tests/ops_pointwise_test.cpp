@@ -20,20 +20,12 @@ namespace {
 
 using headway::Activation;
 
-struct BinaryCase {
-  const char* name;
-  Tensor (*operation)(const Tensor&, const Tensor&);
-  double (*reference)(double, double);
-};
 const std::vector<BinaryCase> kBinaries = {
     {"add", headway::add, [](double a, double b) { return a + b; }},
     {"sub", headway::sub, [](double a, double b) { return a - b; }},
     {"mul", headway::mul, [](double a, double b) { return a * b; }},
 };
 
-struct Shapes {
-  Shape a, b, result;
-};
 const std::vector<Shapes> kShapes = {
     {{}, {}, {}},
     {{1}, {}, {1}},
@@ -57,18 +49,8 @@ TEST(Binary, ValuesOfAllShapesAndLayouts) {
   for (const DType dtype : kFloatingDTypes) {
     for (const Shapes& shapes : kShapes) {
       const Tensor a = Tensor::randn(shapes.a, 1, dtype), b = Tensor::randn(shapes.b, 2, dtype);
-      const std::vector<double> as = a.expand(shapes.result).to_vector(), bs = b.expand(shapes.result).to_vector();
       for (const BinaryCase& c : kBinaries) {
-        std::vector<double> expected;
-        for (std::size_t e = 0; e < as.size(); ++e) expected.push_back(c.reference(as[e], bs[e]));
-        for (const Tensor& x : layouts_of(a)) {
-          for (const Tensor& y : layouts_of(b)) {
-            const Tensor result = c.operation(x, y);
-            ASSERT_EQ(result.shape(), shapes.result) << c.name;
-            ASSERT_EQ(result.dtype(), dtype);
-            ASSERT_TRUE(close_to(result, expected)) << c.name << " " << a.describe() << " " << b.describe();
-          }
-        }
+        ASSERT_NO_FATAL_FAILURE(expect_values_in_all_layouts(c, a, b, shapes.result));
       }
     }
   }
@@ -80,10 +62,8 @@ TEST(Binary, LongOnes) {
              {{50001}, {50001}}, {{130, 301}, {301}}, {{301}, {130, 301}}, {{3, 20000}, {20000}}}) {
       const Tensor a = Tensor::randn(a_shape, 1, dtype), b = Tensor::randn(b_shape, 2, dtype);
       const Shape& shape = a_shape.rank() >= b_shape.rank() ? a_shape : b_shape;
-      const std::vector<double> as = a.expand(shape).to_vector(), bs = b.expand(shape).to_vector();
       for (const BinaryCase& c : kBinaries) {
-        std::vector<double> expected;
-        for (std::size_t e = 0; e < as.size(); ++e) expected.push_back(c.reference(as[e], bs[e]));
+        const std::vector<double> expected = pairwise(c.reference, a, b, shape);
         EXPECT_TRUE(close_to(c.operation(a, b), expected)) << c.name << " " << a.describe() << " " << b.describe();
       }
     }

@@ -15,13 +15,8 @@
 
 namespace {
 
-using headway::internal::find_language;
-using headway::internal::guess_language;
-using headway::internal::split_lines;
-using headway::internal::split_sentences;
-using headway::internal::split_to_fit;
-using headway_test::contains;
-using headway_test::message_of;
+using namespace headway::internal;
+using namespace headway_test;
 using Strings = std::vector<std::string>;
 
 Strings strings(const std::vector<std::string_view>& parts) { return {parts.begin(), parts.end()}; }

@@ -17,9 +17,7 @@ namespace {
 using headway::Checkpoint;
 using headway::DType;
 using headway::Tensor;
-using headway_test::message_of;
-using headway_test::same_bits;
-using headway_test::TemporaryDirectory;
+using namespace headway_test;
 using Names = std::vector<std::string>;
 
 Checkpoint make_checkpoint(std::int64_t step) {
@@ -35,12 +33,6 @@ Checkpoint make_checkpoint(std::int64_t step) {
   checkpoint.skipped_steps = 5;
   checkpoint.skipped_in_a_row = 2;
   return checkpoint;
-}
-
-Names sorted_listing(const TemporaryDirectory& directory) {
-  Names names = directory.listing();
-  std::sort(names.begin(), names.end());
-  return names;
 }
 
 TEST(TrainCheckpoint, ComesBackBitByBit) {
@@ -82,7 +74,7 @@ TEST(TrainCheckpoint, TheLastFewAreKeptAndOtherFilesLeftAlone) {
     headway_test::write_bytes(directory / name, "mine");
   }
   for (const std::int64_t step : {10, 20, 30, 40}) save_checkpoint(directory.path(), make_checkpoint(step), 2);
-  EXPECT_EQ(sorted_listing(directory),
+  EXPECT_EQ(directory.listing(),
             (Names{"best.safetensors", "step-00000001.txt", "step-0000000x.safetensors", "step-00000030.safetensors",
                    "step-00000040.safetensors", "step-5.safetensors"}));
   EXPECT_EQ(headway::load_checkpoint(directory.path())->step, 40);
@@ -117,7 +109,7 @@ TEST(TrainCheckpoint, ADamagedLaterOneDoesNotPushOutAGoodOne) {
   save_checkpoint(directory.path(), make_checkpoint(10), 1);
   save_checkpoint(directory.path(), make_checkpoint(20), 1);
   EXPECT_EQ(headway::load_checkpoint(directory.path())->step, 20);
-  EXPECT_EQ(sorted_listing(directory), (Names{"step-00000020.safetensors", "step-00000090.safetensors"}));
+  EXPECT_EQ(directory.listing(), (Names{"step-00000020.safetensors", "step-00000090.safetensors"}));
 }
 
 TEST(TrainCheckpoint, AFullDiskLeavesTheEarlierOnes) {

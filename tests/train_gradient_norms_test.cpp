@@ -3,6 +3,9 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "headway/optimizer.h"
 #include "headway/threads.h"
@@ -26,15 +29,18 @@ NamedTensor with_gradient(const std::string& name, const Tensor& gradient) {
 }
 
 TEST(TrainGradientNorms, LayersComeFromNames) {
-  using headway::internal::layer_of;
-  EXPECT_EQ(layer_of("encoder.layers.0.self_attn.in_proj_weight"), "encoder.layers.0");
-  EXPECT_EQ(layer_of("decoder.layers.11.linear1.weight"), "decoder.layers.11");
-  EXPECT_EQ(layer_of("embedding.weight"), "embedding");
-  EXPECT_EQ(layer_of("encoder.norm.bias"), "encoder.norm");
-  EXPECT_EQ(layer_of("weight"), "weight");
-  EXPECT_EQ(layer_of("0.weight"), "0");
-  EXPECT_EQ(layer_of("layers.3.feed_forward.0.weight"), "layers.3");
-  EXPECT_EQ(layer_of("x.0"), "x");
+  for (const auto& [name, layer] : std::vector<std::pair<std::string, std::string>>{
+           {"encoder.layers.0.self_attn.in_proj_weight", "encoder.layers.0"},
+           {"decoder.layers.11.linear1.weight", "decoder.layers.11"},
+           {"embedding.weight", "embedding"},
+           {"encoder.norm.bias", "encoder.norm"},
+           {"weight", "weight"},
+           {"0.weight", "0"},
+           {"layers.3.feed_forward.0.weight", "layers.3"},
+           {"x.0", "x"},
+       }) {
+    EXPECT_EQ(headway::internal::layer_of(name), layer);
+  }
 }
 
 TEST(TrainGradientNorms, AreThoseOfThePlainSums) {

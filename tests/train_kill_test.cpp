@@ -17,10 +17,7 @@
 
 namespace {
 
-using headway_test::ends_within;
-using headway_test::read_bytes;
-using headway_test::TemporaryDirectory;
-using headway_test::TinyModel;
+using namespace headway_test;
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 namespace fs = std::filesystem;

@@ -17,10 +17,7 @@ namespace {
 using headway::StepReport;
 using headway::internal::Progress;
 using headway::internal::TrainingLog;
-using headway_test::message_of;
-using headway_test::read_bytes;
-using headway_test::TemporaryDirectory;
-using headway_test::write_bytes;
+using namespace headway_test;
 
 StepReport make_report(std::int64_t step) {
   StepReport report;

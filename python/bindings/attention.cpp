@@ -121,19 +121,29 @@ AttentionOptions read_options(const std::string& function, const nb::kwargs& giv
   return options;
 }
 
+struct AttentionTensors {
+  Tensor query, key, value;
+};
+
+// attention() on the query's stream, with Python free to run.
+AttentionResult attend_unlocked(nb::handle query, const AttentionTensors& tensors, const nb::kwargs& given) {
+  const AttentionOptions options = read_options("attention", given);
+  AttentionResult result;
+  {
+    const StreamOf stream(tensors.query, exchange_api_of(query));
+    const nb::gil_scoped_release released;
+    result = attention(tensors.query, tensors.key, tensors.value, options);
+  }
+  count_call();
+  return result;
+}
+
 nb::tuple attend(nb::handle query, nb::handle key, nb::handle value, const nb::kwargs& given) {
   const Results results(query);
   const Tensor q = read_tensor("attention: query", query);
   const Tensor k = read_tensor("attention: key", key);
   const Tensor v = read_tensor("attention: value", value);
-  const AttentionOptions options = read_options("attention", given);
-  AttentionResult result;
-  {
-    const StreamOf stream(q, exchange_api_of(query));
-    const nb::gil_scoped_release released;
-    result = attention(q, k, v, options);
-  }
-  count_call();
+  const AttentionResult result = attend_unlocked(query, {q, k, v}, given);
   return nb::make_tuple(results.give(result.output), results.give(result.logsumexp), results.give(result.weights));
 }
 
@@ -146,14 +156,7 @@ nb::tuple attend_for_output(nb::handle query, nb::handle key, nb::handle value, 
   if (!grouped && q.rank() == 4 && k.rank() == 4 && q.size(1) != k.size(1)) {
     throw nb::value_error("attention: key has another number of heads than query, expected the same");
   }
-  const AttentionOptions options = read_options("attention", given);
-  AttentionResult result;
-  {
-    const StreamOf stream(q, exchange_api_of(query));
-    const nb::gil_scoped_release released;
-    result = attention(q, k, v, options);
-  }
-  count_call();
+  const AttentionResult result = attend_unlocked(query, {q, k, v}, given);
   return nb::make_tuple(Results(query).give(result.output), to_python(result.logsumexp));
 }
 

@@ -47,6 +47,20 @@ namespace {
 using namespace nb::literals;
 using Array = nb::handle;
 
+// Binds compute(x, parameters...) for an array x; `extra` names the parameters and says what it computes.
+template <typename... Parameters, typename... Extra>
+void bind_of_one(nb::module_& module, const char* name, Tensor (*compute)(const Tensor&, Parameters...),
+                 const Extra&... extra) {
+  module.def(
+      name,
+      [name, compute](Array x, Parameters... parameters) {
+        Arrays arrays(name);
+        const Tensor input = arrays.read("x", x);
+        return arrays.map([&] { return compute(input, parameters...); });
+      },
+      "x"_a, extra...);
+}
+
 void bind_products(nb::module_& module) {
   module.def(
       "matmul",
@@ -80,6 +94,20 @@ void bind_products(nb::module_& module) {
       "x"_a, "activation"_a, "An activation by its name: relu, gelu, gelu_tanh, silu, tanh or sigmoid.");
 }
 
+// Binds a reduction of all elements, or along what the argument `dims` names: one dimension or several.
+template <typename Dims>
+void bind_reduction(nb::module_& module, const char* name, std::type_identity_t<Tensor (*)(const Tensor&)> of_all,
+                    Tensor (*along)(const Tensor&, Dims, bool), const char* dims_name, const char* text) {
+  module.def(
+      name,
+      [name, of_all, along](Array x, const std::optional<std::remove_cvref_t<Dims>>& dims, bool keep_dims) {
+        Arrays arrays(name);
+        const Tensor input = arrays.read("x", x);
+        return arrays.map([&] { return dims ? along(input, *dims, keep_dims) : of_all(input); });
+      },
+      "x"_a, nb::arg(dims_name).none() = nb::none(), "keep_dims"_a = false, text);
+}
+
 void bind_sums(nb::module_& module) {
   const auto pair = [&](const char* name, Tensor (*compute)(const Tensor&, const Tensor&), const char* text) {
     module.def(
@@ -97,32 +125,10 @@ void bind_sums(nb::module_& module) {
   pair("minimum", &minimum, "The smaller of a and b, element by element, broadcasting; NaN where one is.");
   pair("logical_and", &logical_and, "a and b, both boolean, broadcasting.");
   pair("logical_or", &logical_or, "a or b, both boolean, broadcasting.");
-  const auto along = [&](const char* name, Tensor (*compute)(const Tensor&, int), const char* text) {
-    module.def(
-        name,
-        [name, compute](Array x, int dim) {
-          Arrays arrays(name);
-          const Tensor input = arrays.read("x", x);
-          return arrays.map([&] { return compute(input, dim); });
-        },
-        "x"_a, "dim"_a = -1, text);
-  };
-  along("softmax", &softmax, "The softmax along a dimension.");
-  along("log_softmax", &log_softmax, "The logarithm of the softmax along a dimension.");
-  using Whole = Tensor (*)(const Tensor&);
-  using Some = Tensor (*)(const Tensor&, const std::vector<int>&, bool);
-  const auto reduce = [&](const char* name, Whole whole, Some some, const char* text) {
-    module.def(
-        name,
-        [name, whole, some](Array x, const std::optional<std::vector<int>>& dims, bool keep_dims) {
-          Arrays arrays(name);
-          const Tensor input = arrays.read("x", x);
-          return arrays.map([&] { return dims ? some(input, *dims, keep_dims) : whole(input); });
-        },
-        "x"_a, "dims"_a.none() = nb::none(), "keep_dims"_a = false, text);
-  };
-  reduce("sum", &sum, &sum, "The sum over some dimensions, or over all elements.");
-  reduce("mean", &mean, &mean, "The mean over some dimensions, or over all elements.");
+  bind_of_one(module, "softmax", &softmax, "dim"_a = -1, "The softmax along a dimension.");
+  bind_of_one(module, "log_softmax", &log_softmax, "dim"_a = -1, "The logarithm of the softmax along a dimension.");
+  bind_reduction(module, "sum", &sum, &sum, "dims", "The sum over some dimensions, or over all elements.");
+  bind_reduction(module, "mean", &mean, &mean, "dims", "The mean over some dimensions, or over all elements.");
 }
 
 // A Python number; nothing for an array.
@@ -170,29 +176,12 @@ void bind_arithmetic(nb::module_& module) {
   bind_with_numbers(module, "le", &le, &le, &ge, "a <= b as booleans, broadcasting; one may be a number.");
   bind_with_numbers(module, "gt", &gt, &gt, &lt, "a > b as booleans, broadcasting; one may be a number.");
   bind_with_numbers(module, "ge", &ge, &ge, &le, "a >= b as booleans, broadcasting; one may be a number.");
-  const auto map = [&](const char* name, Tensor (*compute)(const Tensor&), const char* text) {
-    module.def(
-        name,
-        [name, compute](Array x) {
-          Arrays arrays(name);
-          const Tensor input = arrays.read("x", x);
-          return arrays.map([&] { return compute(input); });
-        },
-        "x"_a, text);
-  };
-  map("neg", &neg, "-x.");
-  map("exp", &exp, "e^x.");
-  map("log", &log, "The natural logarithm.");
-  map("sqrt", &sqrt, "The square root.");
-  map("logical_not", &logical_not, "Whether a boolean is false.");
-  module.def(
-      "pow",
-      [](Array x, double exponent) {
-        Arrays arrays("pow");
-        const Tensor input = arrays.read("x", x);
-        return arrays.map([&] { return pow(input, exponent); });
-      },
-      "x"_a, "exponent"_a, "x^exponent.");
+  bind_of_one(module, "neg", &neg, "-x.");
+  bind_of_one(module, "exp", &exp, "e^x.");
+  bind_of_one(module, "log", &log, "The natural logarithm.");
+  bind_of_one(module, "sqrt", &sqrt, "The square root.");
+  bind_of_one(module, "logical_not", &logical_not, "Whether a boolean is false.");
+  bind_of_one(module, "pow", &pow, "exponent"_a, "x^exponent.");
 }
 
 void bind_choices(nb::module_& module) {
@@ -210,43 +199,31 @@ void bind_choices(nb::module_& module) {
         });
       },
       "mask"_a, "a"_a, "b"_a, "a where the boolean mask is true, b elsewhere, broadcasting; one may be a number.");
-  using OfAll = Tensor (*)(const Tensor&);
-  using Along = Tensor (*)(const Tensor&, int, bool);
-  const auto reduce = [&](const char* name, OfAll of_all, Along along, const char* text) {
-    module.def(
-        name,
-        [=](Array x, std::optional<int> dim, bool keep_dims) {
-          Arrays arrays(name);
-          const Tensor input = arrays.read("x", x);
-          return arrays.map([&] { return dim ? along(input, *dim, keep_dims) : of_all(input); });
-        },
-        "x"_a, "dim"_a.none() = nb::none(), "keep_dims"_a = false, text);
-  };
-  reduce("max", &max, &max, "The greatest element of all, or along a dimension; NaN where there is one.");
-  reduce("min", &min, &min, "The smallest element of all, or along a dimension; NaN where there is one.");
-  reduce("argmax", &argmax, &argmax, "Where the first greatest element is, of all or along a dimension.");
-  reduce("argmin", &argmin, &argmin, "Where the first smallest element is, of all or along a dimension.");
+  bind_reduction(module, "max", &max, &max, "dim",
+                 "The greatest element of all, or along a dimension; NaN where there is one.");
+  bind_reduction(module, "min", &min, &min, "dim",
+                 "The smallest element of all, or along a dimension; NaN where there is one.");
+  bind_reduction(module, "argmax", &argmax, &argmax, "dim",
+                 "Where the first greatest element is, of all or along a dimension.");
+  bind_reduction(module, "argmin", &argmin, &argmin, "dim",
+                 "Where the first smallest element is, of all or along a dimension.");
 }
 
 void bind_parts(nb::module_& module) {
-  module.def(
-      "stack",
-      [](const nb::sequence& tensors, int dim) {
-        Arrays arrays("stack");
-        std::vector<Tensor> parts;
-        for (const nb::handle part : tensors) parts.push_back(arrays.read("tensors", part));
-        return arrays.map([&] { return stack(parts, dim); });
-      },
-      "tensors"_a, "dim"_a = 0, "Joins arrays of one shape along a new dimension.");
-  module.def(
-      "concat",
-      [](const nb::sequence& tensors, int dim) {
-        Arrays arrays("concat");
-        std::vector<Tensor> parts;
-        for (const nb::handle part : tensors) parts.push_back(arrays.read("tensors", part));
-        return arrays.map([&] { return concat(parts, dim); });
-      },
-      "tensors"_a, "dim"_a = 0, "Joins arrays along a dimension; all other sizes are equal.");
+  using Join = Tensor (*)(const std::vector<Tensor>&, int);
+  const auto join = [&](const char* name, Join compute, const char* text) {
+    module.def(
+        name,
+        [name, compute](const nb::sequence& tensors, int dim) {
+          Arrays arrays(name);
+          std::vector<Tensor> parts;
+          for (const nb::handle part : tensors) parts.push_back(arrays.read("tensors", part));
+          return arrays.map([&] { return compute(parts, dim); });
+        },
+        "tensors"_a, "dim"_a = 0, text);
+  };
+  join("stack", &stack, "Joins arrays of one shape along a new dimension.");
+  join("concat", &concat, "Joins arrays along a dimension; all other sizes are equal.");
   module.def(
       "split",
       [](Array x, const std::vector<std::int64_t>& sizes, int dim) {
@@ -257,22 +234,9 @@ void bind_parts(nb::module_& module) {
         return parts;
       },
       "x"_a, "sizes"_a, "dim"_a = 0, "Views of neighbouring parts whose sizes add up to the dimension's.");
-  module.def(
-      "scale",
-      [](Array x, double factor) {
-        Arrays arrays("scale");
-        const Tensor input = arrays.read("x", x);
-        return arrays.map([&] { return scale(input, factor); });
-      },
-      "x"_a, "factor"_a, "x * factor.");
-  module.def(
-      "dropout",
-      [](Array x, double probability, std::uint64_t seed) {
-        Arrays arrays("dropout");
-        const Tensor input = arrays.read("x", x);
-        return arrays.map([&] { return dropout(input, probability, seed); });
-      },
-      "x"_a, "probability"_a, "seed"_a, "Zero with the given probability, else x / (1 - probability).");
+  bind_of_one(module, "scale", &scale, "factor"_a, "x * factor.");
+  bind_of_one(module, "dropout", &dropout, "probability"_a, "seed"_a,
+              "Zero with the given probability, else x / (1 - probability).");
 }
 
 void bind_norms(nb::module_& module) {

@@ -308,7 +308,7 @@ class Linear(Module):
 
     def forward(self, x: Any) -> Any: ...
 
-    def __call__(self, x: Any) -> Any: ...
+    __call__ = forward
 
 class LayerNorm(Module):
     def __init__(
@@ -317,7 +317,7 @@ class LayerNorm(Module):
 
     def forward(self, x: Any) -> Any: ...
 
-    def __call__(self, x: Any) -> Any: ...
+    __call__ = forward
 
 class RmsNorm(Module):
     def __init__(
@@ -326,7 +326,7 @@ class RmsNorm(Module):
 
     def forward(self, x: Any) -> Any: ...
 
-    def __call__(self, x: Any) -> Any: ...
+    __call__ = forward
 
 class Embedding(Module):
     def __init__(
@@ -335,14 +335,14 @@ class Embedding(Module):
 
     def forward(self, x: Any) -> Any: ...
 
-    def __call__(self, x: Any) -> Any: ...
+    __call__ = forward
 
 class Dropout(Module):
     def __init__(self, probability: float = 0.5) -> None: ...
 
     def forward(self, x: Any) -> Any: ...
 
-    def __call__(self, x: Any) -> Any: ...
+    __call__ = forward
 
 class SinusoidalPositions(Module):
     def __init__(
@@ -357,7 +357,7 @@ class SinusoidalPositions(Module):
 
     def forward(self, x: Any, offset: int = 0) -> Any: ...
 
-    def __call__(self, x: Any, offset: int = 0) -> Any: ...
+    __call__ = forward
 
 class LearnedPositions(Module):
     def __init__(
@@ -372,7 +372,7 @@ class LearnedPositions(Module):
 
     def forward(self, x: Any, offset: int = 0) -> Any: ...
 
-    def __call__(self, x: Any, offset: int = 0) -> Any: ...
+    __call__ = forward
 
 class FeedForward(Module):
     def __init__(
@@ -389,7 +389,7 @@ class FeedForward(Module):
 
     def forward(self, x: Any) -> Any: ...
 
-    def __call__(self, x: Any) -> Any: ...
+    __call__ = forward
 
 class Mask:
     @staticmethod
@@ -465,21 +465,7 @@ class MultiHeadAttention(Module):
         cache_is_static: bool = False,
     ) -> Any: ...
 
-    def __call__(
-        self,
-        query: Any,
-        key: Any = None,
-        value: Any = None,
-        *,
-        causal: Any = None,
-        key_lengths: Any = None,
-        key_padding_mask: Mask | None = None,
-        mask: Mask | None = None,
-        bias: Any = None,
-        return_weights: bool | Literal["mean"] = False,
-        cache: KeyValueCache | None = None,
-        cache_is_static: bool = False,
-    ) -> Any: ...
+    __call__ = forward
 
 class TransformerEncoderLayer(Module):
     def __init__(self, **options: Any) -> None: ...
@@ -495,16 +481,7 @@ class TransformerEncoderLayer(Module):
         return_weights: bool | Literal["mean"] = False,
     ) -> Any: ...
 
-    def __call__(
-        self,
-        source: Any,
-        *,
-        source_lengths: Any = None,
-        mask: Mask | None = None,
-        padding_mask: Mask | None = None,
-        causal: Any = None,
-        return_weights: bool | Literal["mean"] = False,
-    ) -> Any: ...
+    __call__ = forward
 
 class TransformerDecoderLayer(Module):
     def __init__(self, **options: Any) -> None: ...
@@ -524,20 +501,7 @@ class TransformerDecoderLayer(Module):
         return_weights: bool | Literal["mean"] = False,
     ) -> Any: ...
 
-    def __call__(
-        self,
-        target: Any,
-        memory: Any,
-        *,
-        target_lengths: Any = None,
-        memory_lengths: Any = None,
-        target_mask: Mask | None = None,
-        memory_mask: Mask | None = None,
-        target_padding_mask: Mask | None = None,
-        memory_padding_mask: Mask | None = None,
-        target_causal: Any = None,
-        return_weights: bool | Literal["mean"] = False,
-    ) -> Any: ...
+    __call__ = forward
 
 class TransformerEncoder(Module):
     def __init__(self, **options: Any) -> None: ...
@@ -553,16 +517,7 @@ class TransformerEncoder(Module):
         return_weights: bool | Literal["mean"] = False,
     ) -> Any: ...
 
-    def __call__(
-        self,
-        source: Any,
-        *,
-        source_lengths: Any = None,
-        mask: Mask | None = None,
-        padding_mask: Mask | None = None,
-        causal: Any = None,
-        return_weights: bool | Literal["mean"] = False,
-    ) -> Any: ...
+    __call__ = forward
 
 class DecoderCache:
     def __init__(self) -> None: ...
@@ -589,20 +544,7 @@ class TransformerDecoder(Module):
         return_weights: bool | Literal["mean"] = False,
     ) -> Any: ...
 
-    def __call__(
-        self,
-        target: Any,
-        memory: Any,
-        *,
-        target_lengths: Any = None,
-        memory_lengths: Any = None,
-        target_mask: Mask | None = None,
-        memory_mask: Mask | None = None,
-        target_padding_mask: Mask | None = None,
-        memory_padding_mask: Mask | None = None,
-        target_causal: Any = None,
-        return_weights: bool | Literal["mean"] = False,
-    ) -> Any: ...
+    __call__ = forward
 
     def decode(
         self,
@@ -635,23 +577,7 @@ class Transformer(Module):
         return_weights: bool | Literal["mean"] = False,
     ) -> Any: ...
 
-    def __call__(
-        self,
-        source: Any,
-        target: Any,
-        *,
-        source_lengths: Any = None,
-        target_lengths: Any = None,
-        source_mask: Mask | None = None,
-        target_mask: Mask | None = None,
-        memory_mask: Mask | None = None,
-        source_padding_mask: Mask | None = None,
-        target_padding_mask: Mask | None = None,
-        memory_padding_mask: Mask | None = None,
-        source_causal: Any = None,
-        target_causal: Any = None,
-        return_weights: bool | Literal["mean"] = False,
-    ) -> Any: ...
+    __call__ = forward
 
     @property
     def encoder(self) -> TransformerEncoder: ...

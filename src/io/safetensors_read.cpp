@@ -26,12 +26,13 @@ using internal::in_quotes;
 namespace internal {
 namespace {
 
-constexpr DType kDTypes[] = {DType::float32, DType::float64, DType::bfloat16, DType::float16,
-                             DType::int32,   DType::int64,   DType::boolean};
+constexpr std::pair<DType, std::string_view> kDTypes[] = {
+    {DType::float32, "F32"}, {DType::float64, "F64"}, {DType::bfloat16, "BF16"}, {DType::float16, "F16"},
+    {DType::int32, "I32"},   {DType::int64, "I64"},   {DType::boolean, "BOOL"}};
 
-std::optional<DType> dtype_from(std::string_view name) {
-  for (const DType dtype : kDTypes) {
-    if (safetensors_dtype(dtype) == name) {
+std::optional<DType> dtype_from(std::string_view wanted) {
+  for (const auto& [dtype, name] : kDTypes) {
+    if (name == wanted) {
       return dtype;
     }
   }
@@ -96,24 +97,13 @@ class Mapping {
   std::size_t size_ = 0;
 };
 
-std::string_view safetensors_dtype(DType dtype) {
-  switch (dtype) {
-    case DType::float32:
-      return "F32";
-    case DType::float64:
-      return "F64";
-    case DType::bfloat16:
-      return "BF16";
-    case DType::float16:
-      return "F16";
-    case DType::int32:
-      return "I32";
-    case DType::int64:
-      return "I64";
-    case DType::boolean:
-      return "BOOL";
+std::string_view safetensors_dtype(DType wanted) {
+  for (const auto& [dtype, name] : kDTypes) {
+    if (dtype == wanted) {
+      return name;
+    }
   }
-  fail("safetensors: dtype ", static_cast<int>(dtype), " is unknown");
+  fail("safetensors: dtype ", static_cast<int>(wanted), " is unknown");
 }
 
 Tensor make_safetensors_tensor(const SafeTensorsEntry& entry, std::span<std::byte> data, std::shared_ptr<void> owner,

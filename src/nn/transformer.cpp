@@ -22,8 +22,19 @@ LayerNorm final_norm(const TransformerStackOptions& options) {
                     .dtype = options.layer.dtype});
 }
 
-void check_layers(const char* name, std::int64_t num_layers) {
-  internal::check(num_layers >= 0, name, ": num_layers is ", num_layers, ", expected 0 or more");
+// Makes the layers and the final norm of a stack, and gives each to add(name, module).
+template <typename Layer, typename Add>
+void make_stack(const char* stack, const TransformerStackOptions& options, std::vector<Layer>& layers,
+                std::optional<LayerNorm>& norm, const Add& add) {
+  internal::check(options.num_layers >= 0, stack, ": num_layers is ", options.num_layers, ", expected 0 or more");
+  for (std::int64_t i = 0; i < options.num_layers; ++i) {
+    layers.emplace_back(options.layer);
+    add("layers." + std::to_string(i), layers.back());
+  }
+  if (options.final_norm) {
+    norm = final_norm(options);
+    add("norm", *norm);
+  }
 }
 
 }  // namespace
@@ -34,15 +45,8 @@ void DecoderCache::reorder(const std::vector<std::int64_t>& entries) {
 }
 
 TransformerEncoder::TransformerEncoder(const TransformerStackOptions& options) {
-  check_layers("TransformerEncoder", options.num_layers);
-  for (std::int64_t i = 0; i < options.num_layers; ++i) {
-    layers_.emplace_back(options.layer);
-    add_module("layers." + std::to_string(i), layers_.back());
-  }
-  if (options.final_norm) {
-    norm_ = final_norm(options);
-    add_module("norm", *norm_);
-  }
+  const auto add = [this](const std::string& name, const Module& module) { add_module(name, module); };
+  make_stack("TransformerEncoder", options, layers_, norm_, add);
 }
 
 EncoderResult TransformerEncoder::forward(const EncoderInput& input) const {
@@ -59,15 +63,8 @@ EncoderResult TransformerEncoder::forward(const EncoderInput& input) const {
 }
 
 TransformerDecoder::TransformerDecoder(const TransformerStackOptions& options) {
-  check_layers("TransformerDecoder", options.num_layers);
-  for (std::int64_t i = 0; i < options.num_layers; ++i) {
-    layers_.emplace_back(options.layer);
-    add_module("layers." + std::to_string(i), layers_.back());
-  }
-  if (options.final_norm) {
-    norm_ = final_norm(options);
-    add_module("norm", *norm_);
-  }
+  const auto add = [this](const std::string& name, const Module& module) { add_module(name, module); };
+  make_stack("TransformerDecoder", options, layers_, norm_, add);
 }
 
 DecoderResult TransformerDecoder::run(const DecoderInput& input, DecoderCache* cache) const {

@@ -20,9 +20,7 @@ Tensor signed_gradient(Tensor gradient, const Shape& shape, double sign) {
 }
 
 Tensor add_signed(const char* name, const Tensor& a, const Tensor& b, double sign) {
-  const Shape shape = broadcast_shape(name, a, b);
-  Tensor result = Tensor::empty(shape, a.dtype(), a.device());
-  combine(sign > 0 ? Binary::add : Binary::subtract, a, b, result);
+  Tensor result = combined(name, sign > 0 ? Binary::add : Binary::subtract, a, b);
   if (needs_gradient(a, b)) {
     record(name, {a, b}, {result}, [a_shape = a.shape(), b_shape = b.shape(), sign](BackwardCall& call) {
       Tensor d = std::exchange(call.d_outputs[0], Tensor());

@@ -8,18 +8,11 @@ namespace internal {
 namespace {
 
 Tensor compare(const char* name, Comparison operation, const Tensor& a, const Tensor& b) {
-  Tensor result = Tensor::empty(broadcast_shape_of_any(name, a, b), DType::boolean, a.device());
+  const Shape shape = broadcast_shape_of_any(name, a, b);  // first: undefined tensors have no device
+  Tensor result = Tensor::empty(shape, DType::boolean, a.device());
   if (result.element_count() == 0) return result;
-  const RowOperands operands = row_operands(a, b, result.shape(), result.element_count());
-  backend_of(a).compare({.operation = operation,
-                         .dtype = a.dtype(),
-                         .rows = operands.rows,
-                         .columns = operands.columns,
-                         .a = bytes_of(operands.a),
-                         .a_row_stride = operands.a_row_stride,
-                         .b = bytes_of(operands.b),
-                         .b_row_stride = operands.b_row_stride,
-                         .result = bytes_of(result)});
+  const RowOperands operands = row_operands(a, b, shape, result.element_count());
+  backend_of(a).compare(row_task<CompareTask>(operation, a.dtype(), operands, result));
   return result;
 }
 

@@ -32,9 +32,7 @@ struct DivBackward {
 
 Tensor div(const Tensor& a, const Tensor& b) {
   using internal::needs_gradient, internal::Saved;
-  const Shape shape = internal::broadcast_shape("div", a, b);
-  Tensor result = Tensor::empty(shape, a.dtype(), a.device());
-  internal::combine(internal::Binary::divide, a, b, result);
+  Tensor result = internal::combined("div", internal::Binary::divide, a, b);
   if (needs_gradient(a, b)) {
     internal::record("div", {a, b}, {result},
                      internal::DivBackward{.b = Saved("div", b),

@@ -77,15 +77,14 @@ RowOperands row_operands(const Tensor& a, const Tensor& b, const Shape& shape, s
 void combine(Binary operation, const Tensor& a, const Tensor& b, const Tensor& result) {
   if (result.element_count() == 0) return;
   const RowOperands operands = row_operands(a, b, result.shape(), result.element_count());
-  backend_of(result).binary({.operation = operation,
-                             .dtype = result.dtype(),
-                             .rows = operands.rows,
-                             .columns = operands.columns,
-                             .a = bytes_of(operands.a),
-                             .a_row_stride = operands.a_row_stride,
-                             .b = bytes_of(operands.b),
-                             .b_row_stride = operands.b_row_stride,
-                             .result = bytes_of(result)});
+  backend_of(result).binary(row_task<BinaryTask>(operation, result.dtype(), operands, result));
+}
+
+Tensor combined(const char* function, Binary operation, const Tensor& a, const Tensor& b) {
+  const Shape shape = broadcast_shape(function, a, b);  // first: undefined tensors have no dtype
+  Tensor result = Tensor::empty(shape, a.dtype(), a.device());
+  combine(operation, a, b, result);
+  return result;
 }
 
 Tensor broadcast_sum(const Tensor& x, const Shape& shape) {

@@ -35,9 +35,28 @@ struct RowOperands {
 // The operands of a result of `shape`, which has elements.
 RowOperands row_operands(const Tensor& a, const Tensor& b, const Shape& shape, std::int64_t count);
 
+// A backend's task on rows. The operands have to live until it is done.
+template <typename Task, typename Operation>
+Task row_task(Operation operation, DType dtype, const RowOperands& operands, const Tensor& result) {
+  Task task;
+  task.operation = operation;
+  task.dtype = dtype;
+  task.rows = operands.rows;
+  task.columns = operands.columns;
+  task.a = bytes_of(operands.a);
+  task.a_row_stride = operands.a_row_stride;
+  task.b = bytes_of(operands.b);
+  task.b_row_stride = operands.b_row_stride;
+  task.result = bytes_of(result);
+  return task;
+}
+
 // result = a op b without a record. The result is dense, has the shape to which a and b broadcast, and may be the
 // memory of one of them that has this shape too.
 void combine(Binary operation, const Tensor& a, const Tensor& b, const Tensor& result);
+
+// a op b in new memory, without a record; throws where broadcast_shape() does.
+Tensor combined(const char* function, Binary operation, const Tensor& a, const Tensor& b);
 
 // sum_to(), with a faster way for sums over leading dimensions. x itself where its shape is wanted.
 Tensor broadcast_sum(const Tensor& x, const Shape& shape);

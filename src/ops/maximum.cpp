@@ -26,8 +26,7 @@ struct MaximumBackward {
 };
 
 Tensor extreme_of_two(const char* name, Binary operation, const Tensor& a, const Tensor& b) {
-  Tensor result = Tensor::empty(broadcast_shape(name, a, b), a.dtype(), a.device());
-  combine(operation, a, b, result);
+  Tensor result = combined(name, operation, a, b);
   if (needs_gradient(a, b)) record(name, {a, b}, {result}, MaximumBackward{operation, Saved(name, a), Saved(name, b)});
   return result;
 }

@@ -33,9 +33,7 @@ struct MulBackward {
 
 Tensor mul(const Tensor& a, const Tensor& b) {
   using internal::needs_gradient, internal::Saved;
-  const Shape shape = internal::broadcast_shape("mul", a, b);
-  Tensor result = Tensor::empty(shape, a.dtype(), a.device());
-  internal::combine(internal::Binary::multiply, a, b, result);
+  Tensor result = internal::combined("mul", internal::Binary::multiply, a, b);
   if (needs_gradient(a, b)) {
     internal::record("mul", {a, b}, {result},
                      internal::MulBackward{.a = needs_gradient(b) ? Saved("mul", a) : Saved(),

@@ -16,15 +16,7 @@ using headway::Device;
 using headway::DType;
 using headway::Shape;
 using headway::Tensor;
-using headway::internal::cross_attention_step;
-using headway::internal::embed_step;
-using headway::internal::gather_rows;
-using headway::internal::lerp_into;
-using headway::internal::linear_step;
-using headway::internal::pack_weight;
-using headway::internal::self_attention_step;
-using headway::internal::take_best;
-using headway::internal::top_tokens;
+using namespace headway::internal;
 using Numbers = std::vector<std::int64_t>;
 
 constexpr DType kDTypes[] = {DType::float32, DType::float64, DType::bfloat16, DType::float16};

@@ -55,6 +55,13 @@ CrossEntropyRows host(CrossEntropyRows rows) {
   return rows;
 }
 
+// A task with the named members as the host's addresses.
+template <typename Task, typename... Members>
+Task with_host(Task task, Members Task::*... members) {
+  ((task.*members = host(task.*members)), ...);
+  return task;
+}
+
 TopTokens host(const TopTokens& top) { return {host(top.tokens), host(top.logits), host(top.logsumexp)}; }
 
 // The work is called again: nothing is recorded. What a GPU would refuse while it records is refused here too.
@@ -79,69 +86,38 @@ class CalledWork final : public RecordedWork {
 class StandInDevice final : public Backend {
  public:
   void binary(const BinaryTask& task) override {
-    BinaryTask here = task;
-    here.a = host(task.a);
-    here.b = host(task.b);
-    here.result = host(task.result);
-    cpu_.binary(here);
+    cpu_.binary(with_host(task, &BinaryTask::a, &BinaryTask::b, &BinaryTask::result));
   }
-  void unary(const UnaryTask& task) override { cpu_.unary(with_host_memory(task)); }
-  void scale(const ScaleTask& task) override { cpu_.scale(with_host_memory(task)); }
-  void lerp(const LerpTask& task) override {
-    LerpTask here = task;
-    here.source = host(task.source);
-    here.target = host(task.target);
-    cpu_.lerp(here);
+  void unary(const UnaryTask& task) override { cpu_.unary(with_host(task, &UnaryTask::x, &UnaryTask::result)); }
+  void scale(const ScaleTask& task) override { cpu_.scale(with_host(task, &ScaleTask::x, &ScaleTask::result)); }
+  void lerp(const LerpTask& task) override { cpu_.lerp(with_host(task, &LerpTask::source, &LerpTask::target)); }
+  void activate(const ActivateTask& task) override {
+    cpu_.activate(with_host(task, &ActivateTask::x, &ActivateTask::result));
   }
-  void activate(const ActivateTask& task) override { cpu_.activate(with_host_memory(task)); }
   void activation_backward(const ActivationBackward& task) override {
-    ActivationBackward here = task;
-    here.d_after = host(task.d_after);
-    here.saved = host(task.saved);
-    here.d_before = host(task.d_before);
-    here.sums = host(task.sums);
-    cpu_.activation_backward(here);
+    cpu_.activation_backward(with_host(task, &ActivationBackward::d_after, &ActivationBackward::saved,
+                                       &ActivationBackward::d_before, &ActivationBackward::sums));
   }
   void dropout(const DropoutTask& task) override {
-    DropoutTask here = with_host_memory(task);
-    here.base = host(task.base);
-    cpu_.dropout(here);
+    cpu_.dropout(with_host(task, &DropoutTask::x, &DropoutTask::result, &DropoutTask::base));
   }
   void column_sums(const ColumnSums& task) override {
-    ColumnSums here = task;
-    here.x = host(task.x);
-    here.sums = host(task.sums);
-    cpu_.column_sums(here);
+    cpu_.column_sums(with_host(task, &ColumnSums::x, &ColumnSums::sums));
   }
-  void rotary(const RotaryProblem& problem) override { cpu_.rotary(with_host_memory(problem)); }
+  void rotary(const RotaryProblem& problem) override {
+    cpu_.rotary(with_host(problem, &RotaryProblem::x, &RotaryProblem::result));
+  }
   void compare(const CompareTask& task) override {
-    CompareTask here = task;
-    here.a = host(task.a);
-    here.b = host(task.b);
-    here.result = host(task.result);
-    cpu_.compare(here);
+    cpu_.compare(with_host(task, &CompareTask::a, &CompareTask::b, &CompareTask::result));
   }
   void select(const SelectTask& task) override {
-    SelectTask here = task;
-    here.mask = host(task.mask);
-    here.a = host(task.a);
-    here.b = host(task.b);
-    here.result = host(task.result);
-    cpu_.select(here);
+    cpu_.select(with_host(task, &SelectTask::mask, &SelectTask::a, &SelectTask::b, &SelectTask::result));
   }
   void extreme(const ExtremeTask& task) override {
-    ExtremeTask here = task;
-    here.x = host(task.x);
-    here.indices = host(task.indices);
-    here.values = host(task.values);
-    cpu_.extreme(here);
+    cpu_.extreme(with_host(task, &ExtremeTask::x, &ExtremeTask::indices, &ExtremeTask::values));
   }
   void place(const PlaceTask& task) override {
-    PlaceTask here = task;
-    here.source = host(task.source);
-    here.indices = host(task.indices);
-    here.target = host(task.target);
-    cpu_.place(here);
+    cpu_.place(with_host(task, &PlaceTask::source, &PlaceTask::indices, &PlaceTask::target));
   }
 
   void norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon,
@@ -278,10 +254,7 @@ class StandInDevice final : public Backend {
     cpu_.fill({host(target.data), target.strides, target.dtype}, shape, value);
   }
   void middle_sum(const MiddleSum& task) override {
-    MiddleSum here = task;
-    here.x = host(task.x);
-    here.target = host(task.target);
-    cpu_.middle_sum(here);
+    cpu_.middle_sum(with_host(task, &MiddleSum::x, &MiddleSum::target));
   }
   void synchronize() override {}
   void set_stream(void* stream) override { stream_ = stream; }
@@ -292,13 +265,6 @@ class StandInDevice final : public Backend {
   std::string description() override { return "a stand-in for a GPU"; }
 
  private:
-  template <typename Task>
-  static Task with_host_memory(Task task) {
-    task.x = host(task.x);
-    task.result = host(task.result);
-    return task;
-  }
-
   Backend& cpu_ = backend_of(Device::cpu());
   void* stream_ = nullptr;
 };

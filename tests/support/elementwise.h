@@ -41,6 +41,27 @@ inline testing::AssertionResult close_to(const headway::Tensor& actual, const st
   return testing::AssertionSuccess();
 }
 
+// An operation on two tensors and what it does to a pair of elements.
+struct BinaryCase {
+  const char* name;
+  Tensor (*operation)(const Tensor&, const Tensor&);
+  double (*reference)(double, double);
+};
+
+// The shapes of two operands and the one to which they broadcast.
+struct Shapes {
+  Shape a, b, result;
+};
+
+// The reference for all pairs of elements of two operands, broadcast to a shape.
+template <typename Reference>
+std::vector<double> pairwise(const Reference& reference, const Tensor& a, const Tensor& b, const Shape& shape) {
+  const std::vector<double> as = a.expand(shape).to_vector(), bs = b.expand(shape).to_vector();
+  std::vector<double> values;
+  for (std::size_t e = 0; e < as.size(); ++e) values.push_back(reference(as[e], bs[e]));
+  return values;
+}
+
 // The same values with other strides: as they are, stored by columns, with gaps between elements.
 inline std::vector<headway::Tensor> layouts_of(const headway::Tensor& x) {
   std::vector<headway::Tensor> layouts = {x};
@@ -52,6 +73,19 @@ inline std::vector<headway::Tensor> layouts_of(const headway::Tensor& x) {
     layouts.push_back(gaps.copy_from(x));
   }
   return layouts;
+}
+
+// Compares an operation on operands of all layouts with its reference.
+inline void expect_values_in_all_layouts(const BinaryCase& c, const Tensor& a, const Tensor& b, const Shape& shape) {
+  const std::vector<double> expected = pairwise(c.reference, a, b, shape);
+  for (const Tensor& x : layouts_of(a)) {
+    for (const Tensor& y : layouts_of(b)) {
+      const Tensor result = c.operation(x, y);
+      ASSERT_EQ(result.shape(), shape) << c.name;
+      ASSERT_EQ(result.dtype(), a.dtype());
+      ASSERT_TRUE(close_to(result, expected)) << c.name << " " << a.describe() << " " << b.describe();
+    }
+  }
 }
 
 // Calls body(threads) with 1, 2 and 3 threads, and sets the number back.

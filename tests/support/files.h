@@ -2,11 +2,14 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <string>
 #include <vector>
@@ -28,12 +31,13 @@ class TemporaryDirectory {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
 
-  // The names of all files in it, hidden ones included.
+  // The names of all files in it in order, hidden ones included.
   std::vector<std::string> listing() const {
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(path_)) {
       names.push_back(entry.path().filename().string());
     }
+    std::sort(names.begin(), names.end());
     return names;
   }
 
@@ -52,6 +56,16 @@ inline void write_bytes(const std::filesystem::path& path, const std::string& by
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   file.close();
   EXPECT_TRUE(file.good()) << path;
+}
+
+// A file that `write` makes under a umask has the permissions that the umask leaves.
+inline void expect_umask_is_followed(const std::filesystem::path& path, const std::function<void()>& write) {
+  const mode_t old_mask = ::umask(027);
+  write();
+  ::umask(old_mask);
+  struct stat status = {};
+  ASSERT_EQ(::stat(path.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0640u);
 }
 
 }  // namespace headway_test

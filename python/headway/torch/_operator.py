@@ -3,8 +3,6 @@
 Eager calls do not come here: the operator costs some 20 microseconds more than a straight call.
 """
 
-from typing import Optional
-
 import torch
 from torch import Tensor
 
@@ -64,36 +62,19 @@ def _unflatten(flat):
 # ---- the operators ----
 
 
-@torch.library.custom_op("headway::attention", mutates_args=())
-def _attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    keep_mask: Optional[Tensor],
-    drop_mask: Optional[Tensor],
-    bias: Optional[Tensor],
-    sinks: Optional[Tensor],
-    alibi_slopes: Optional[Tensor],
-    query_offset: Optional[Tensor],
-    key_lengths: Optional[Tensor],
-    cu_query_lengths: Optional[Tensor],
-    cu_key_lengths: Optional[Tensor],
-    seed: Optional[Tensor],
-    causal: Optional[str],
-    scale: Optional[float],
-    window_left: Optional[int],
-    window_right: Optional[int],
-    softcap: Optional[float],
-    dropout: float,
-    return_weights: str,
-    weights_of: str,
-) -> tuple[Tensor, Tensor, Tensor]:
+_OPTION_TYPES = ("Tensor?",) * len(TENSORS) + ("str?", "float?", "SymInt?", "SymInt?", "float?", "float", "str", "str")
+_OPTIONS = ", ".join(f"{kind} {name}" for kind, name in zip(_OPTION_TYPES, TENSORS + VALUES, strict=True))
+_FORWARD_SCHEMA = f"(Tensor query, Tensor key, Tensor value, {_OPTIONS}) -> (Tensor, Tensor, Tensor)"
+_BACKWARD_SCHEMA = (
+    "(Tensor? d_output, Tensor? d_logsumexp, Tensor? d_weights, bool needs_bias, Tensor query, Tensor key, "
+    f"Tensor value, Tensor output, Tensor logsumexp, {_OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)"
+)
+
+
+@torch.library.custom_op("headway::attention", mutates_args=(), schema=_FORWARD_SCHEMA)
+def _attention(query, key, value, *flat):
     """(output, logsumexp, weights); weights are empty where none are wanted."""
     _check_device("attention", query, key, value)
-    flat = (
-        keep_mask, drop_mask, bias, sinks, alibi_slopes, query_offset, key_lengths, cu_query_lengths, cu_key_lengths,
-        seed, causal, scale, window_left, window_right, softcap, dropout, return_weights, weights_of,
-    )
     output, logsumexp, weights = _kernel.forward(query, key, value, **_unflatten(flat))
     return output, logsumexp, query.new_empty(0) if weights is None else weights
 
@@ -130,41 +111,9 @@ def _(query, key, value, *flat):
     return output, logsumexp, weights
 
 
-@torch.library.custom_op("headway::attention_backward", mutates_args=())
-def _attention_backward(
-    d_output: Optional[Tensor],
-    d_logsumexp: Optional[Tensor],
-    d_weights: Optional[Tensor],
-    needs_bias: bool,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    output: Tensor,
-    logsumexp: Tensor,
-    keep_mask: Optional[Tensor],
-    drop_mask: Optional[Tensor],
-    bias: Optional[Tensor],
-    sinks: Optional[Tensor],
-    alibi_slopes: Optional[Tensor],
-    query_offset: Optional[Tensor],
-    key_lengths: Optional[Tensor],
-    cu_query_lengths: Optional[Tensor],
-    cu_key_lengths: Optional[Tensor],
-    seed: Optional[Tensor],
-    causal: Optional[str],
-    scale: Optional[float],
-    window_left: Optional[int],
-    window_right: Optional[int],
-    softcap: Optional[float],
-    dropout: float,
-    return_weights: str,
-    weights_of: str,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+@torch.library.custom_op("headway::attention_backward", mutates_args=(), schema=_BACKWARD_SCHEMA)
+def _attention_backward(d_output, d_logsumexp, d_weights, needs_bias, query, key, value, output, logsumexp, *flat):
     """The gradients of query, key, value, bias and sinks; empty for a bias and sinks that have none."""
-    flat = (
-        keep_mask, drop_mask, bias, sinks, alibi_slopes, query_offset, key_lengths, cu_query_lengths, cu_key_lengths,
-        seed, causal, scale, window_left, window_right, softcap, dropout, return_weights, weights_of,
-    )
     gradients = _kernel.backward(
         query, key, value, output, logsumexp, d_output, d_logsumexp, d_weights, needs_bias, **_unflatten(flat)
     )
