@@ -232,7 +232,7 @@ TEST_F(Masks, NaNInPaddedKeysReachesNothing) {
     const auto run = [&](const Tensor& key) {
       return layer_.forward({.query = query, .key = key, .key_padding_mask = padding, .mask = other}).output;
     };
-    expect_near(run(dirty), run(clean), 0);
+    expect_near(run(dirty), run(clean));  // rows that NaN came near are computed again in another order
   }
 }
 
