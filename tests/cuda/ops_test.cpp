@@ -8,7 +8,8 @@
 #include <limits>
 
 #include "cuda/device_operation.h"
-#include "ops/linear.h"
+#include "headway/layers.h"
+#include "headway/random.h"
 #include "support/message_of.h"
 
 namespace headway_test {
@@ -273,10 +274,17 @@ TEST(CudaOps, LinearDropout) {
   for (const auto& [x, out] : std::vector<std::pair<Shape, std::int64_t>>{{{2, 5, 19}, 23}, {{130, 256}, 512}}) {
     const Tensor weight = headway::scale(normal({out, x[-1]}, 2), 1 / std::sqrt(static_cast<double>(x[-1])));
     for (Activation activation : {Activation::none, Activation::relu, Activation::gelu}) {
-      expect_gpu_agrees(
-          messages, text("linear_dropout", x) + " activation " + std::to_string(static_cast<int>(activation)),
-          [&](const Inputs& i) { return headway::internal::linear_dropout(i[0], i[1], i[2], activation, 0.25, 11); },
-          {normal(x, 1), weight, normal({out}, 3)});
+      const auto linear_dropout = [&](const Inputs& i) {
+        const headway::Linear linear(
+            {.in_features = x[-1], .out_features = out, .activation = activation, .dtype = i[1].dtype()});
+        linear.set_parameter("weight", i[1]);
+        linear.set_parameter("bias", i[2]);
+        headway::set_random_seed(11);
+        return headway::Dropout(0.25).forward(linear, i[0]);
+      };
+      expect_gpu_agrees(messages,
+                        text("linear_dropout", x) + " activation " + std::to_string(static_cast<int>(activation)),
+                        linear_dropout, {normal(x, 1), weight, normal({out}, 3)});
     }
   }
 }
