@@ -4,10 +4,10 @@
 #include "cpu/kernels/decoding-inl.h"
 #include "cpu/kernels/kernel_parts.h"
 
+#if !defined(HEADWAY_KERNEL_TARGET_AVX512_BF16)  // these have no bf16 dot products
 HWY_BEFORE_NAMESPACE();
 namespace headway::inline v0::internal::HWY_NAMESPACE {
 
-#if !defined(HEADWAY_KERNEL_TARGET_AVX512_BF16)  // these have no bf16 dot products
 namespace {
 
 void token_attention(const TokenAttentionTask& task) noexcept {
@@ -21,7 +21,7 @@ void logit_row(const LogitRowTask& task) noexcept {
 }  // namespace
 
 void add_decoding(KernelSet& set) { set.decoding = {token_attention, logit_row}; }
-#endif
 
 }  // namespace headway::inline v0::internal::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
+#endif

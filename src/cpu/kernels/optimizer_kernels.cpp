@@ -4,10 +4,10 @@
 #include "cpu/kernels/kernel_parts.h"
 #include "cpu/kernels/optimizer-inl.h"
 
+#if !defined(HEADWAY_KERNEL_TARGET_AVX512_BF16)  // these have no bf16 dot products
 HWY_BEFORE_NAMESPACE();
 namespace headway::inline v0::internal::HWY_NAMESPACE {
 
-#if !defined(HEADWAY_KERNEL_TARGET_AVX512_BF16)  // these have no bf16 dot products
 namespace {
 
 void sgd(const SgdTask& task) noexcept {
@@ -29,7 +29,7 @@ double sum_of_squares(const SumOfSquaresTask& task) noexcept {
 }  // namespace
 
 void add_optimizer(KernelSet& set) { set.optimizer = {sgd, adam, sum_of_squares}; }
-#endif
 
 }  // namespace headway::inline v0::internal::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
+#endif

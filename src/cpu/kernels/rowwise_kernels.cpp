@@ -7,10 +7,10 @@
 #include "cpu/kernels/norm-inl.h"
 #include "cpu/kernels/softmax-inl.h"
 
+#if !defined(HEADWAY_KERNEL_TARGET_AVX512_BF16)  // these have no bf16 dot products
 HWY_BEFORE_NAMESPACE();
 namespace headway::inline v0::internal::HWY_NAMESPACE {
 
-#if !defined(HEADWAY_KERNEL_TARGET_AVX512_BF16)  // these have no bf16 dot products
 namespace {
 
 void norm(const NormTask& task) noexcept {
@@ -57,7 +57,7 @@ void add_rowwise(KernelSet& set) {
   set.rowwise = {
       norm, norm_backward, join, softmax, softmax_backward, cross_entropy, cross_entropy_backward, embedding_backward};
 }
-#endif
 
 }  // namespace headway::inline v0::internal::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
+#endif
