@@ -116,12 +116,13 @@ TEST(Compare, NanIsUnequalAndLargeIntegersAreExact) {
 
 TEST(Compare, Errors) {
   const Tensor a = Tensor::zeros({2});
-  EXPECT_EQ(message_of([&] { Tensor() == a; }), "eq: a is undefined, expected a tensor");
-  EXPECT_EQ(message_of([&] { a == Tensor::zeros({3}); }),
+  EXPECT_EQ(message_of([&] { return Tensor() == a; }), "eq: a is undefined, expected a tensor");
+  EXPECT_EQ(message_of([&] { return a == Tensor::zeros({3}); }),
             "eq: a is float32[2] and b is float32[3], whose shapes do not broadcast");
-  EXPECT_EQ(message_of([&] { a < a.to(DType::int32); }), "lt: a is float32[2] and b is int32[2], expected one dtype");
-  EXPECT_EQ(message_of([&] { a >= Tensor(); }), "ge: b is undefined, expected a tensor");
-  EXPECT_EQ(message_of([&] { Tensor() != 1; }), "ne: x is undefined, expected a tensor");
+  EXPECT_EQ(message_of([&] { return a < a.to(DType::int32); }),
+            "lt: a is float32[2] and b is int32[2], expected one dtype");
+  EXPECT_EQ(message_of([&] { return a >= Tensor(); }), "ge: b is undefined, expected a tensor");
+  EXPECT_EQ(message_of([&] { return Tensor() != 1; }), "ne: x is undefined, expected a tensor");
 }
 
 TEST(Logic, OfBooleans) {
