@@ -43,15 +43,17 @@ DeviceList cuda_devices() {
     return without_devices(std::string("the CUDA backend cannot be loaded: ") + (why != nullptr ? why : file.c_str()));
   }
   const auto interface = reinterpret_cast<CudaInterface>(dlsym(library, kCudaInterfaceName));
-  const auto devices = reinterpret_cast<CudaDevices>(dlsym(library, kCudaDevicesName));
-  if (interface == nullptr || devices == nullptr) {
+  const auto fill = reinterpret_cast<CudaDevices>(dlsym(library, kCudaDevicesName));
+  if (interface == nullptr || fill == nullptr) {
     return without_devices(file + " is not a CUDA backend of this version of Headway");
   }
   if (std::string_view(interface()) != kInterfaceHash) {
     return without_devices(file + " is of another build than this Headway: its interface is " + interface() +
                            ", expected " + kInterfaceHash);
   }
-  return devices();
+  DeviceList devices;
+  fill(&devices);
+  return devices;
 }
 
 }  // namespace headway::inline v0::internal

@@ -13,8 +13,8 @@ extern const char* const kInterfaceHash;
 inline constexpr const char* kCudaInterfaceName = "headway_cuda_interface";
 using CudaInterface = const char* (*)();
 
-// DeviceList headway_cuda_devices().
+// void headway_cuda_devices(DeviceList* devices): fills the list.
 inline constexpr const char* kCudaDevicesName = "headway_cuda_devices";
-using CudaDevices = DeviceList (*)();
+using CudaDevices = void (*)(DeviceList* devices);
 
 }  // namespace headway::inline v0::internal

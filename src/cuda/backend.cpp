@@ -104,9 +104,9 @@ Backend* backend_at(int index) { return gpus().backends[static_cast<std::size_t>
 
 extern "C" HEADWAY_API const char* headway_cuda_interface() { return headway::internal::kInterfaceHash; }
 
-extern "C" HEADWAY_API headway::internal::DeviceList headway_cuda_devices() {
+extern "C" HEADWAY_API void headway_cuda_devices(headway::internal::DeviceList* devices) {
   const headway::internal::cuda::Gpus& gpus = headway::internal::cuda::gpus();
-  return {.problem = gpus.problem.c_str(),
-          .count = static_cast<int>(gpus.backends.size()),
-          .backend = headway::internal::cuda::backend_at};
+  *devices = {.problem = gpus.problem.c_str(),
+              .count = static_cast<int>(gpus.backends.size()),
+              .backend = headway::internal::cuda::backend_at};
 }

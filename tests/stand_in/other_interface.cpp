@@ -5,4 +5,4 @@
 
 extern "C" HEADWAY_API const char* headway_cuda_interface() { return "0123456789abcdef"; }
 
-extern "C" HEADWAY_API headway::internal::DeviceList headway_cuda_devices() { std::abort(); }
+extern "C" HEADWAY_API void headway_cuda_devices(headway::internal::DeviceList*) { std::abort(); }

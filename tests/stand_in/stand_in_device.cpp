@@ -274,7 +274,7 @@ class StandInDevice final : public Backend {
 
 extern "C" HEADWAY_API const char* headway_cuda_interface() { return headway::internal::kInterfaceHash; }
 
-extern "C" HEADWAY_API headway::internal::DeviceList headway_cuda_devices() {
+extern "C" HEADWAY_API void headway_cuda_devices(headway::internal::DeviceList* devices) {
   static headway::internal::StandInDevice device;
-  return {.problem = "", .count = 1, .backend = [](int) -> headway::internal::Backend* { return &device; }};
+  *devices = {.problem = "", .count = 1, .backend = [](int) -> headway::internal::Backend* { return &device; }};
 }
