@@ -15,6 +15,7 @@ namespace {
 
 std::string quoted_list(const std::vector<std::string>& words) {
   std::vector<std::string> quoted;
+  quoted.reserve(words.size());
   for (const std::string& word : words) quoted.push_back(json_string(word));
   return "[" + joined(quoted, ", ") + "]";
 }

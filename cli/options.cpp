@@ -28,7 +28,7 @@ fs::path default_model() {
   if (!program.empty()) {
     places = {program / "../../models/en-de", program / "../share/headway/models/en-de"};
   }
-  places.push_back("models/en-de");
+  places.emplace_back("models/en-de");
   std::string looked_at;
   for (const fs::path& place : places) {
     std::error_code ignored;
