@@ -108,7 +108,7 @@ TEST(Json, DamagedTexts) {
           text.erase(place, 1 + below(4));
           break;
         case 1:
-          text.insert(place, 1, "[]{},:\"\\0-.e \xFF"[below(16)]);
+          text.insert(place, 1, "[]{},:\"\\0-.e \xFF"[below(15)]);
           break;
         case 2:
           text[place] = static_cast<char>(below(256));
