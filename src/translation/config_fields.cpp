@@ -2,11 +2,11 @@
 #include "translation/config_fields.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <numeric>
 
 #include "base/check.h"
+#include "base/number_text.h"
 
 namespace headway::inline v0 {
 namespace internal {
@@ -164,16 +164,10 @@ std::string_view nearest_name(std::string_view name) {
   return nearest;
 }
 
-template <typename Number>
-std::string shortest_text(Number value) {
-  char digits[64];
-  return std::string(digits, std::to_chars(digits, digits + sizeof(digits), value).ptr);
-}
-
 std::string text_of(bool value) { return value ? "true" : "false"; }
-std::string text_of(std::int64_t value) { return shortest_text(value); }
-std::string text_of(std::uint64_t value) { return shortest_text(value); }
-std::string text_of(double value) { return shortest_text(value); }
+std::string text_of(std::int64_t value) { return number_text(value); }
+std::string text_of(std::uint64_t value) { return number_text(value); }
+std::string text_of(double value) { return number_text(value); }
 std::string text_of(const std::string& value) { return value; }
 std::string text_of(const std::filesystem::path& value) { return value.string(); }
 
@@ -190,7 +184,7 @@ std::string choice_name(const ConfigEntry& entry, int value) {
   for (const ConfigChoice& choice : entry.choices) {
     if (choice.value == value) return std::string(choice.name);
   }
-  return "value " + shortest_text(value);
+  return "value " + number_text(value);
 }
 
 template <typename Number>
