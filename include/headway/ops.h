@@ -211,6 +211,9 @@ struct RotaryOptions {
   std::int64_t dims = 0;     // the first `dims` of head_dim are rotated; 0: all
   bool interleaved = false;  // pairs are neighbours (2i, 2i + 1), else halves (i, i + dims / 2)
   std::int64_t offset = 0;   // the position of the first row
+  Tensor positions = {};  // int64 [length], or [batch, length] for x [batch, heads, length, head_dim]; excludes offset
+  std::vector<double> frequencies = {};  // [dims / 2] radians per position; default: base^(-2i / dims)
+  double factor = 1.0;                   // of the rotated features
 };
 // Rotates pairs of x [..., length, head_dim] by angles position * base^(-2i / dims).
 HEADWAY_API Tensor rotary(const Tensor& x, const RotaryOptions& options = {});

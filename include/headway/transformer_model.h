@@ -1,0 +1,199 @@
+// Models of every Transformer family, from their Hugging Face directories: encoders (BERT, RoBERTa, XLM-R, DistilBERT,
+// ModernBERT), decoders (GPT-2, Llama, Mistral, Qwen 2 and 3, Gemma 2 and 3, Phi-3), encoder-decoders (Marian, BART,
+// mBART, T5, Pegasus).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "headway/export.h"
+#include "headway/module.h"
+#include "headway/transformer_block.h"
+
+namespace headway {
+inline namespace v0 {
+
+enum class ModelKind { encoder, decoder, encoder_decoder };
+
+enum class PositionKind {
+  none,           // or within the attention: rotary, ALiBi
+  learned,        // a table
+  sinusoidal,     // sines, then cosines
+  relative_bias,  // T5's: a learned number per head and bucket of distances, added to the scores
+};
+
+// Embeddings, blocks and the norm after them: an encoder or a decoder.
+struct StackOptions {
+  std::vector<BlockOptions> layers = {};  // one per block, since windows and positions may differ
+  std::int64_t width = 0;
+  double embedding_scale = 1.0;
+  bool embedding_norm = false;
+  double embedding_dropout = 0.0;
+  std::int64_t token_types = 0;  // rows of a table that is added, as BERT has for the texts of a pair
+
+  PositionKind positions = PositionKind::none;
+  std::int64_t max_positions = 0;    // the most tokens; 0: no limit of the model's own
+  std::int64_t position_offset = 0;  // the row of the first position: 2 in RoBERTa and BART
+  Sinusoid sinusoid = Sinusoid::halves;
+  std::int64_t relative_buckets = 32;        // relative_bias
+  std::int64_t relative_max_distance = 128;  // relative_bias
+
+  NormKind norm = NormKind::layer;  // of embedding_norm and final_norm
+  double norm_epsilon = 1e-5;
+  bool norm_bias = true;
+  bool final_norm = false;
+  double final_dropout = 0.0;  // after the final norm, as in T5
+};
+
+// What is computed from the last hidden states.
+enum class HeadKind {
+  none,
+  language_model,  // logits of the next token, or of masked words in an encoder
+  sequence,        // logits of the whole text: classification
+  tokens,          // logits of each token
+  span,            // two logits of each token: where an answer begins and ends
+};
+
+struct HeadOptions {
+  HeadKind kind = HeadKind::none;
+  std::int64_t labels = 0;             // of sequence and tokens; span: 2; language_model: the vocabulary
+  bool tied = false;                   // the output is the embedding again: language_model
+  bool bias = true;                    // of the output
+  double logit_scale = 1.0;            // hidden states times this before the output, as in T5
+  std::optional<double> softcap = {};  // of the logits, as in Gemma 2
+  // A layer before the output: norm(activation(x W^T + b)).
+  bool dense = false;
+  bool dense_bias = true;
+  Activation dense_activation = Activation::none;
+  bool dense_norm = false;
+  // sequence: the hidden states that are classified.
+  enum class Pooling { first, last, mean };  // `last`: of the non-padding tokens
+  Pooling pooling = Pooling::first;
+  double dropout = 0.0;  // before the output, and before the layer where it is there and the family has it so
+  bool dropout_before_dense = false;
+};
+
+// How parameters begin, as the family does it.
+struct InitialValues {
+  enum class Rule { normal, gpt2, t5, modernbert };
+  Rule rule = Rule::normal;
+  double deviation = 0.02;
+  double cutoff = 2.0;  // modernbert: truncation, in deviations
+};
+
+struct TransformerModelOptions {
+  ModelKind kind = ModelKind::encoder;
+  std::int64_t vocab_size = 0;
+  bool separate_embeddings = false;  // of encoder and decoder
+  StackOptions encoder = {};         // of encoders and encoder-decoders
+  StackOptions decoder = {};         // of decoders and encoder-decoders
+  HeadOptions head = {};
+  bool pooler = false;  // BERT's: tanh(x W^T + b) of the first token, in ModelResult::pooled
+
+  std::optional<std::int64_t> bos_id = {};
+  std::vector<std::int64_t> eos_ids = {};
+  std::optional<std::int64_t> pad_id = {};
+  std::optional<std::int64_t> decoder_start_id = {};
+  std::vector<std::string> labels = {};  // id2label of the config: names of sequence's and tokens' classes
+  InitialValues initial_values = {};
+};
+
+struct ModelInput {
+  Tensor tokens = {};      // int64 [batch, length]; the source of an encoder-decoder
+  PerEntry lengths = {};   // non-padding tokens of each entry, which come first; default: all
+  Mask padding_mask = {};  // [batch, length]: padding at any position; excludes lengths. Positions count the others
+  CumulativeLengths packed = {};  // tokens is [1, total] and holds texts end to end; excludes lengths and padding_mask
+  Tensor token_types = {};        // int64, shaped like tokens; default: zeros
+  Tensor positions = {};          // int64, shaped like tokens; default: 0, 1, ... of the non-padding tokens
+  Tensor target = {};             // int64 [batch, target_length]: the decoder's input in an encoder-decoder
+  PerEntry target_lengths = {};
+  Mask target_padding_mask = {};
+  Weights weights = Weights::none;
+  bool last_only = false;  // decoders: logits of each entry's last token alone, [batch, 1, vocab_size]
+};
+
+struct ModelResult {
+  Tensor logits;  // of the head; undefined without one. language_model: [batch, length, vocab_size]; sequence: [batch,
+                  // labels]; tokens: [batch, length, labels]; span: [batch, length, 2]. Packed: [1, total, ...] or
+                  // [texts, labels]
+  Tensor hidden;  // [batch, length, width]: the last hidden states, after the final norm; of the decoder where there is
+                  // one
+  Tensor pooled;  // [batch, width], where the model has a pooler
+  Tensor memory;  // [batch, source_length, width]: the encoder's of an encoder-decoder
+  std::vector<Tensor> encoder_weights;  // a layer's [batch, heads, queries, keys], for each layer; only on request
+  std::vector<Tensor> decoder_weights;
+  std::vector<Tensor> cross_weights;
+};
+
+// Keys and values of the decoder, one pair of caches per layer.
+struct ModelCache {
+  std::vector<KeyValueCache> self_attention;
+  std::vector<KeyValueCache> memory_attention;
+  HEADWAY_API void reorder(const std::vector<std::int64_t>& entries);
+  std::int64_t length() const { return self_attention.empty() ? 0 : self_attention.front().length(); }
+};
+
+struct ModelLoading {
+  std::optional<DType> dtype = {};  // converts the parameters; default: as they lie in the files, which stay mapped
+  Device device = Device::cpu();
+  // Replaces the head of the file by a new one with these labels, for fine-tuning.
+  std::optional<HeadKind> new_head = {};
+  std::vector<std::string> new_labels = {};
+};
+
+// Embeddings, blocks and a head. Parameters: embedding.weight; for S = encoder or decoder, where the options have them:
+//   S.embedding.weight (of separate embeddings), S.positions.weight, S.token_types.weight, S.embedding_norm.*,
+//   S.relative_bias.weight [buckets, heads], S.layers.N.* (see TransformerBlock), S.norm.*
+//   pooler.{weight,bias}; head.dense.{weight,bias}, head.norm.{weight,bias}, head.output.{weight,bias} (a tied output
+//   has its bias alone)
+class HEADWAY_API TransformerModel : public Module {
+ public:
+  // A model with initial values, from the text of a config.json: {"model_type": "gpt2", "architectures": [...], ...}.
+  // The architecture says which head it has.
+  static TransformerModel from_config(const std::string& config_json, DType dtype = DType::float32);
+
+  // Reads config.json, generation_config.json where it is there, and model.safetensors or the files that
+  // model.safetensors.index.json lists. Parameters are views of the mapped files where dtype and layout allow it. All
+  // missing, unexpected and mis-shaped tensors are named in one Error; a directory that has only pytorch_model.bin is
+  // refused with the command that converts it. The model is in evaluation mode.
+  static TransformerModel load(const std::filesystem::path& directory, const ModelLoading& loading = {});
+  // Writes config.json, generation_config.json and model.safetensors (with tensors of `dtype`; default: as they are),
+  // each file atomically, so that Hugging Face's from_pretrained() reads the directory.
+  void save(const std::filesystem::path& directory, std::optional<DType> dtype = {}) const;
+
+  // Encoders and decoders alone read `tokens`; encoder-decoders `tokens` and `target`.
+  ModelResult forward(const ModelInput& input) const;
+  // The encoder of an encoder-decoder alone: hidden [batch, source_length, width].
+  ModelResult encode(const ModelInput& input) const;
+  // The decoder: new tokens after those in the cache, which grows by them; an empty cache is filled. `memory` and its
+  // lengths are the encoder's, undefined for a decoder alone. input.tokens are the new tokens [batch, length], and
+  // input.padding_mask, where given, covers all tokens so far.
+  ModelResult decode(const ModelInput& input, ModelCache& cache, const Tensor& memory = {},
+                     const PerEntry& memory_lengths = {}) const;
+  // Logits of hidden states [..., width] by the head's output, for HeadKind::language_model.
+  Tensor logits_of(const Tensor& hidden) const;
+
+  const TransformerModelOptions& options() const;
+  // "bert", "gpt2", ...: model_type of the config.
+  const std::string& family() const;
+  // The text of the config.json that save() would write.
+  std::string config() const;
+  // The text of generation_config.json; empty where there is none.
+  const std::string& generation_config() const;
+
+  // The model_type names that load() knows.
+  static std::vector<std::string> families();
+
+ private:
+  struct Parts;
+  explicit TransformerModel(std::shared_ptr<Parts> parts);
+  std::shared_ptr<Parts> parts_;
+};
+
+}  // namespace v0
+}  // namespace headway
