@@ -141,8 +141,11 @@ struct ModelCache {
 };
 
 struct ModelLoading {
-  std::optional<DType> dtype = {};  // converts the parameters; default: as they lie in the files, which stay mapped
+  std::optional<DType> dtype = {};  // converts the parameters; default: that of the embedding in the files
   Device device = Device::cpu();
+  // Parameters are read-only views of the mapped files where dtype and layout allow it; optimizers refuse them. Where
+  // the model is to be trained, false gives every parameter memory of its own.
+  bool mapped = true;
   // Replaces the head of the file by a new one with these labels, for fine-tuning.
   std::optional<HeadKind> new_head = {};
   std::vector<std::string> new_labels = {};
