@@ -31,6 +31,9 @@ void check_stack(const StackOptions& options) {
   for (const BlockOptions& layer : options.layers) {
     check(layer.width == options.width, "TransformerModel: a layer's width is ", layer.width, ", expected the stack's ",
           options.width);
+    check(options.positions != PositionKind::relative_bias || layer.heads == options.layers.front().heads,
+          "TransformerModel: layers have ", options.layers.front().heads, " and ", layer.heads,
+          " heads, expected one number of them with relative_bias");
   }
   check(options.max_positions >= 0 && options.max_positions <= kMostRows && options.position_offset >= 0 &&
             options.position_offset <= kMostRows,
