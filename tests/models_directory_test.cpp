@@ -7,6 +7,7 @@
 #include "headway/random.h"
 #include "headway/safetensors.h"
 #include "headway/transformer_model.h"
+#include "models/model_directory.h"
 #include "support/bits.h"
 #include "support/files.h"
 #include "support/message_of.h"
@@ -278,7 +279,14 @@ TEST_F(ModelDirectory, OpeningAMappedModelTakesNoMemory) {
   const Json config = {{"model_type", "llama"},       {"hidden_size", 512},       {"intermediate_size", 1408},
                        {"num_hidden_layers", 2},      {"num_attention_heads", 8}, {"vocab_size", 32000},
                        {"tie_word_embeddings", false}};
-  TransformerModel::from_config(config.dump(), DType::bfloat16).save(directory_.path());
+  const auto plan = headway::internal::plan_model(headway::internal::ModelConfig::parse(config.dump(), "config.json"));
+  Tensors zeros;
+  for (const auto& tensor : headway::internal::file_tensors(plan.options, *plan.family)) {
+    zeros[(tensor.in_head ? "" : "model.") + tensor.pieces.front()] = Tensor::zeros(tensor.shape, DType::bfloat16);
+  }
+  write(zeros);
+  zeros.clear();
+  headway_test::write_bytes(directory_ / "config.json", config.dump());
   const auto bytes = static_cast<std::int64_t>(std::filesystem::file_size(directory_ / "model.safetensors"));
   ASSERT_GT(bytes, std::int64_t{70} << 20);
   const std::int64_t before = resident_bytes();
