@@ -23,7 +23,7 @@ constexpr std::size_t kMostKept = std::size_t{8} << 20;      // scratch that sta
 class CacheView {
  public:
   explicit CacheView(const Tensor& cache)
-      : data_(data_of<std::byte>(cache)),
+      : data_(tensor_data<std::byte>(cache)),
         entries_(cache.size(0)),
         capacity_(cache.size(1)),
         width_(cache.size(2) * static_cast<std::int64_t>(item_size(cache.dtype()))) {}
@@ -40,8 +40,8 @@ class CacheView {
 
 void append_row(const CacheAppend& task, const CacheView& cache, std::int64_t row) {
   const auto bytes = static_cast<std::int64_t>(item_size(task.projected.dtype())) * task.head_dim;
-  const std::int64_t position = data_of<const std::int64_t>(task.positions)[row];
-  const std::int64_t entry = task.entries.defined() ? data_of<const std::int32_t>(task.entries)[row] : row;
+  const std::int64_t position = tensor_data<const std::int64_t>(task.positions)[row];
+  const std::int64_t entry = task.entries.defined() ? tensor_data<const std::int32_t>(task.entries)[row] : row;
   const bool is_inside = cache.has(entry) && position >= 0 && position < cache.capacity();
   alignas(64) std::byte stack[256 * sizeof(double)];
   HeadRowTask heads = {.dtype = task.projected.dtype(),
@@ -55,24 +55,24 @@ void append_row(const CacheAppend& task, const CacheView& cache, std::int64_t ro
   bool changes = task.query_norm.defined();
   if (task.rotation.defined() && position >= 0 && position < task.rotation.size(0)) {
     heads.dims = task.rotation.size(1);
-    heads.rotation = data_of<const float>(task.rotation) + position * heads.dims;
+    heads.rotation = tensor_data<const float>(task.rotation) + position * heads.dims;
     changes = true;
   }
   std::byte* query = row_of(task.projected, row);
   std::byte* key = query + task.heads * bytes;
   if (changes) {
     heads.source = heads.target = query;
-    if (task.query_norm.defined()) heads.norm_weight = data_of<std::byte>(task.query_norm);
+    if (task.query_norm.defined()) heads.norm_weight = tensor_data<std::byte>(task.query_norm);
     decoding_kernels().head_row(heads);
     heads.heads = task.kv_heads;
     heads.source = heads.target = key;
-    if (task.key_norm.defined()) heads.norm_weight = data_of<std::byte>(task.key_norm);
+    if (task.key_norm.defined()) heads.norm_weight = tensor_data<std::byte>(task.key_norm);
     decoding_kernels().head_row(heads);
   }
   if (!is_inside) return;
   std::memcpy(cache.token(entry, position), key, static_cast<std::size_t>(2 * task.kv_heads * bytes));
   if (task.origins.defined()) {
-    data_of<std::int32_t>(task.origins)[row * cache.capacity() + position] = static_cast<std::int32_t>(entry);
+    tensor_data<std::int32_t>(task.origins)[row * cache.capacity() + position] = static_cast<std::int32_t>(entry);
   }
 }
 
@@ -80,15 +80,15 @@ void append_row(const CacheAppend& task, const CacheView& cache, std::int64_t ro
 class RowTokens {
  public:
   RowTokens(const CacheAttention& task, const CacheView& cache, std::int64_t row) : task_(task), cache_(cache) {
-    const auto* origins = data_of<const std::int32_t>(task.origins);
+    const auto* origins = tensor_data<const std::int32_t>(task.origins);
     if (task.append.projected.defined()) {
-      const std::int64_t position = data_of<const std::int64_t>(task.append.positions)[row];
+      const std::int64_t position = tensor_data<const std::int64_t>(task.append.positions)[row];
       origins_ = origins + row * cache.capacity();
       end_ = std::clamp<std::int64_t>(position + 1, 0, cache.capacity());
       if (task.scores.window >= 0) first_ = std::clamp<std::int64_t>(position - task.scores.window, 0, end_);
     } else if (const std::int64_t entry = origins[row]; cache.has(entry)) {
       entry_ = entry;
-      end_ = std::clamp<std::int64_t>(data_of<const std::int64_t>(task.lengths)[entry], 0, cache.capacity());
+      end_ = std::clamp<std::int64_t>(tensor_data<const std::int64_t>(task.lengths)[entry], 0, cache.capacity());
     }
   }
 
@@ -126,7 +126,7 @@ void attend(const CacheAttention& task, const CacheView& cache, std::int64_t row
   const Tensor& queries = task.append.projected.defined() ? task.append.projected : task.query;
   const auto head_bytes = static_cast<std::int64_t>(item_size(queries.dtype())) * scores.head_dim;
   const auto of_head = [&](const Tensor& tensor, std::int64_t size) {
-    return tensor.defined() ? data_of<const float>(tensor) + head * size : nullptr;
+    return tensor.defined() ? tensor_data<const float>(tensor) + head * size : nullptr;
   };
   const std::int64_t distances = scores.distance_bias.defined() ? scores.distance_bias.size(1) : 0;
   decoding_kernels().token_attention({.dtype = queries.dtype(),

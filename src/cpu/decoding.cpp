@@ -58,7 +58,7 @@ void top_row(const TopTask& task, std::int64_t row) {
   Best best(reinterpret_cast<typename Best::Entry*>(memory), count);
   Real* maxima = reinterpret_cast<Real*>(memory + entries_bytes);
   Real logsumexp = 0;
-  const T* logits = data_of<const T>(task.logits) + row * classes;
+  const T* logits = tensor_data<const T>(task.logits) + row * classes;
   decoding_kernels().logit_row({.dtype = task.logits.dtype(),
                                 .classes = classes,
                                 .logits = reinterpret_cast<const std::byte*>(logits),
@@ -74,11 +74,11 @@ void top_row(const TopTask& task, std::int64_t row) {
   }
   for (std::int64_t k = 0; k < count; ++k) {
     const bool is_there = k < best.count();
-    data_of<std::int64_t>(task.top.tokens)[row * count + k] = is_there ? best[k].token : -1;
-    data_of<float>(task.top.logits)[row * count + k] =
+    tensor_data<std::int64_t>(task.top.tokens)[row * count + k] = is_there ? best[k].token : -1;
+    tensor_data<float>(task.top.logits)[row * count + k] =
         is_there ? static_cast<float>(best[k].logit) : -std::numeric_limits<float>::infinity();
   }
-  data_of<float>(task.top.logsumexp)[row] = static_cast<float>(logsumexp);
+  tensor_data<float>(task.top.logsumexp)[row] = static_cast<float>(logsumexp);
 }
 
 // result (rows, hidden) = activation(first half of y) * second half: y (rows, 2 * hidden), whose first half is changed.
@@ -111,25 +111,25 @@ void add_product(CpuBackend& backend, const LinearStep& task, MatmulProblem prob
                     .dtype = problem.result.dtype,
                     .rows = rows,
                     .columns = outputs,
-                    .a = data_of<std::byte>(task.added),
+                    .a = tensor_data<std::byte>(task.added),
                     .a_row_stride = outputs,
                     .b = other,
                     .b_row_stride = row_stride,
                     .result = problem.result.data});
   };
   if (!problem.packed_b || item_size(problem.result.dtype) <= 2) {
-    const bool is_apart = problem.result.data != data_of<std::byte>(task.added);
+    const bool is_apart = problem.result.data != tensor_data<std::byte>(task.added);
     const Tensor product = is_apart ? task.result : Tensor::empty({rows, outputs}, problem.result.dtype);
     std::byte* target = problem.result.data;
-    problem.result.data = data_of<std::byte>(product);
+    problem.result.data = tensor_data<std::byte>(product);
     backend.matmul(problem);
     problem.result.data = target;
-    return add(data_of<std::byte>(product), outputs);
+    return add(tensor_data<std::byte>(product), outputs);
   }
   if (problem.bias) {
     add(problem.bias, 0);
-  } else if (problem.result.data != data_of<std::byte>(task.added)) {
-    std::memcpy(problem.result.data, data_of<std::byte>(task.added),
+  } else if (problem.result.data != tensor_data<std::byte>(task.added)) {
+    std::memcpy(problem.result.data, tensor_data<std::byte>(task.added),
                 static_cast<std::size_t>(rows * outputs) * item_size(problem.result.dtype));
   }
   problem.bias = nullptr;
@@ -145,15 +145,15 @@ void CpuBackend::embed_step(const EmbedStep& task) {
   dispatch_floating(task.weight.dtype(), [&]<typename T>() {
     const auto scale = static_cast<Sum<T>>(task.scale);
     const auto embed = [&](std::int64_t row) {
-      const std::int64_t token = data_of<const std::int64_t>(task.tokens)[row];
-      const std::int64_t position = has_positions ? data_of<const std::int64_t>(task.position)[row] : 0;
+      const std::int64_t token = tensor_data<const std::int64_t>(task.tokens)[row];
+      const std::int64_t position = has_positions ? tensor_data<const std::int64_t>(task.position)[row] : 0;
       bool is_there = token >= 0 && token < task.weight.size(0);
       if (has_positions) is_there = is_there && position >= 0 && position < task.positions.size(0);
-      T* to = data_of<T>(task.result) + row * features;
+      T* to = tensor_data<T>(task.result) + row * features;
       if (!is_there)
         return static_cast<void>(std::fill_n(to, features, convert<T>(std::numeric_limits<Sum<T>>::quiet_NaN())));
-      const T* from = data_of<const T>(task.weight) + token * features;
-      const T* place = has_positions ? data_of<const T>(task.positions) + position * features : nullptr;
+      const T* from = tensor_data<const T>(task.weight) + token * features;
+      const T* place = has_positions ? tensor_data<const T>(task.positions) + position * features : nullptr;
       for (std::int64_t i = 0; i < features; ++i) {
         const Sum<T> scaled = convert<Sum<T>>(from[i]) * scale;
         to[i] = convert<T>(place ? scaled + convert<Sum<T>>(place[i]) : scaled);
@@ -178,14 +178,14 @@ void CpuBackend::linear_step(const LinearStep& task) {
   const Tensor y = task.gated ? Tensor::empty({rows, outputs}, dtype) : task.result;
   MatmulProblem problem = {.rows = rows, .columns = outputs, .depth = x.size(1)};
   problem.activation = task.gated ? Activation::none : task.activation;
-  problem.a = {data_of<std::byte>(x), x.stride(0), x.stride(1), 0, dtype};
+  problem.a = {tensor_data<std::byte>(x), x.stride(0), x.stride(1), 0, dtype};
   if (task.packed.defined()) {
-    problem.packed_b = data_of<std::byte>(task.packed);
+    problem.packed_b = tensor_data<std::byte>(task.packed);
   } else {
-    problem.b = {data_of<std::byte>(task.weight), task.weight.stride(1), task.weight.stride(0), 0, dtype};
+    problem.b = {tensor_data<std::byte>(task.weight), task.weight.stride(1), task.weight.stride(0), 0, dtype};
   }
-  problem.result = {data_of<std::byte>(y), outputs, 1, 0, dtype};
-  if (task.bias.defined()) problem.bias = data_of<std::byte>(task.bias);
+  problem.result = {tensor_data<std::byte>(y), outputs, 1, 0, dtype};
+  if (task.bias.defined()) problem.bias = tensor_data<std::byte>(task.bias);
   if (!task.added.defined()) {
     matmul(problem);
   } else {
@@ -201,16 +201,16 @@ void CpuBackend::top_tokens(const TopTask& task) {
 
 void CpuBackend::take_best(const TakeBest& task) {
   const std::int64_t rows = task.newest.size(0), count = task.top.tokens.size(1);
-  std::int64_t& step = *data_of<std::int64_t>(task.step);
+  std::int64_t& step = *tensor_data<std::int64_t>(task.step);
   const bool is_inside = step >= 0 && step < task.history.tokens.size(0);
   for (std::int64_t row = 0; row < rows; ++row) {
-    const std::int64_t token = data_of<const std::int64_t>(task.top.tokens)[row * count];
-    data_of<std::int64_t>(task.newest)[row] = token;
-    ++data_of<std::int64_t>(task.positions)[row];
+    const std::int64_t token = tensor_data<const std::int64_t>(task.top.tokens)[row * count];
+    tensor_data<std::int64_t>(task.newest)[row] = token;
+    ++tensor_data<std::int64_t>(task.positions)[row];
     if (!is_inside) continue;
-    data_of<std::int64_t>(task.history.tokens)[step * rows + row] = token;
-    data_of<float>(task.history.scores)[step * rows + row] =
-        data_of<const float>(task.top.logits)[row * count] - data_of<const float>(task.top.logsumexp)[row];
+    tensor_data<std::int64_t>(task.history.tokens)[step * rows + row] = token;
+    tensor_data<float>(task.history.scores)[step * rows + row] =
+        tensor_data<const float>(task.top.logits)[row * count] - tensor_data<const float>(task.top.logsumexp)[row];
   }
   ++step;
 }
@@ -220,10 +220,10 @@ void CpuBackend::gather_rows(const GatherRows& task) {
   if (task.result.element_count() == 0) return;
   const std::size_t bytes =
       static_cast<std::size_t>(task.result.element_count() / rows) * item_size(task.source.dtype());
-  const auto* from = data_of<const std::byte>(task.source);
-  auto* to = data_of<std::byte>(task.result);
+  const auto* from = tensor_data<const std::byte>(task.source);
+  auto* to = tensor_data<std::byte>(task.result);
   for (std::int64_t row = 0; row < rows; ++row, to += bytes) {
-    const std::int64_t index = data_of<const std::int64_t>(task.indices)[row];
+    const std::int64_t index = tensor_data<const std::int64_t>(task.indices)[row];
     if (index >= 0 && index < count) {
       std::memcpy(to, from + static_cast<std::size_t>(index) * bytes, bytes);
     } else {

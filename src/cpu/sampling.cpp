@@ -146,14 +146,14 @@ void sample_row(const SampleTask& task, std::int64_t row) {
     kept.keep_largest(task.rule.top_k);
     kept.keep_share(task.rule.top_p);
     if (task.rule.min_p > 0) kept.drop_below(static_cast<float>(task.rule.min_p));
-    token = kept.draw(uniform_draw(task.rule.seed, *data_of<const std::int64_t>(task.step),
-                                   data_of<const std::int64_t>(task.sequences)[row]));
+    token = kept.draw(uniform_draw(task.rule.seed, *tensor_data<const std::int64_t>(task.step),
+                                   tensor_data<const std::int64_t>(task.sequences)[row]));
   }
-  data_of<std::int64_t>(task.top.tokens)[row] = token;
-  data_of<float>(task.top.logits)[row] =
+  tensor_data<std::int64_t>(task.top.tokens)[row] = token;
+  tensor_data<float>(task.top.logits)[row] =
       token < 0 ? -std::numeric_limits<float>::infinity()
                 : static_cast<float>(task.logits.select(0, row).slice(0, token, token + 1).item());
-  data_of<float>(task.top.logsumexp)[row] = static_cast<float>(logsumexp);
+  tensor_data<float>(task.top.logsumexp)[row] = static_cast<float>(logsumexp);
 }
 
 }  // namespace

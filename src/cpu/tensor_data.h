@@ -8,13 +8,13 @@
 namespace headway::inline v0::internal::cpu {
 
 template <typename T>
-T* data_of(const Tensor& tensor) {
+T* tensor_data(const Tensor& tensor) {
   return static_cast<T*>(tensor.raw_data());
 }
 
 // The start of row `row` of a matrix whose rows have any stride.
 inline std::byte* row_of(const Tensor& matrix, std::int64_t row) {
-  return data_of<std::byte>(matrix) + row * matrix.stride(0) * static_cast<std::int64_t>(item_size(matrix.dtype()));
+  return tensor_data<std::byte>(matrix) + row * matrix.stride(0) * static_cast<std::int64_t>(item_size(matrix.dtype()));
 }
 
 // The type in which sums of T are computed.
