@@ -26,10 +26,10 @@ ModelInput packed_input(const TaskModel& model, const std::vector<TokenizedText>
   }
   const Shape shape = {1, batch.starts.back()};
   ModelInput input;
-  input.tokens = Tensor::from(ids, shape).to(model.device);
+  input.tokens = Tensor::from(ids, shape);
   input.packed = batch.starts;
   const bool pairs = std::any_of(types.begin(), types.end(), [](std::int64_t type) { return type != 0; });
-  if (pairs) input.token_types = Tensor::from(types, shape).to(model.device);
+  if (pairs) input.token_types = Tensor::from(types, shape);
   return input;
 }
 
