@@ -3,7 +3,9 @@
 #pragma once
 
 #include "headway/attention_view.h"
+#include "headway/fine_tuning.h"
 #include "headway/headway.h"
+#include "headway/rouge.h"
 #include "headway/text_pairs.h"
 #include "headway/tokenizer.h"
 #include "headway/translation_model.h"
