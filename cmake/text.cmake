@@ -7,7 +7,7 @@ pkg_check_modules(libzip REQUIRED IMPORTED_TARGET libzip)
 find_package(ZLIB REQUIRED)
 
 file(GLOB headway_text_sources CONFIGURE_DEPENDS src/text/*.cpp src/models/*.cpp src/generate/*.cpp src/tasks/*.cpp
-     src/translation/*.cpp src/report/*.cpp src/explain/*.cpp)
+     src/training/*.cpp src/translation/*.cpp src/report/*.cpp src/explain/*.cpp)
 set(headway_text_packages PkgConfig::sentencepiece PkgConfig::libzip ZLIB::ZLIB)
 
 include(cmake/embed.cmake)

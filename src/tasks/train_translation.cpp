@@ -17,10 +17,10 @@
 #include "report/history.h"
 #include "report/model_card.h"
 #include "report/plot.h"
-#include "translation/batches.h"
-#include "translation/evaluation_copies.h"
+#include "training/batches.h"
+#include "training/evaluation_copies.h"
+#include "training/trained_weights.h"
 #include "translation/run_state.h"
-#include "translation/trained_weights.h"
 #include "translation/training_data.h"
 #include "translation/training_setup.h"
 #include "translation/validation.h"
@@ -76,10 +76,11 @@ class TranslationRun {
   std::optional<BatchPlan> plan_;
   std::optional<TranslationTokenizer> tokenizer_;
   std::optional<Validator> validator_;
+  std::optional<TranslationModel> model_;
   std::optional<TrainedWeights> weights_;
   std::unique_ptr<AdamW> optimizer_;
-  EvaluationCopy evaluation_copy_;  // of the model
-  CpuCopy cpu_copy_;                // of the evaluation copy
+  EvaluationCopy<TranslationModel> evaluation_copy_;  // of the model
+  CpuCopy<TranslationModel> cpu_copy_;                // of the evaluation copy
 };
 
 TranslationRun::TranslationRun(const Config& config, const TranslationRunOptions& options)
@@ -96,7 +97,7 @@ TranslationRun::TranslationRun(const Config& config, const TranslationRunOptions
                 "%lld examples, %lld too long; %lld batches an epoch, %.1f%% of them padding; %.1f M parameters",
                 static_cast<long long>(examples_.size()), static_cast<long long>(too_long),
                 static_cast<long long>(plan_->batches_per_epoch()), 100.0 * plan_->padding_share(),
-                static_cast<double>(weights_->model().parameter_count()) / 1e6);
+                static_cast<double>(model_->parameter_count()) / 1e6);
   note(text);
 }
 
@@ -145,12 +146,12 @@ std::int64_t TranslationRun::prepare_data() {
 
 // Makes the model and its optimizer.
 void TranslationRun::prepare_weights() {
-  const TranslationModel model = make_model(config_, *tokenizer_);
-  const StateDict initial = model.state_dict();
-  model.to(Device::parse(config_.device));
-  model.to(config_.precision);
-  weights_.emplace(model, TrainedWeights::Parts{.mean = config_.average_last > 0.0, .best = config_.patience > 0});
-  optimizer_ = make_optimizer(config_, weights_->model());
+  model_.emplace(make_model(config_, *tokenizer_));
+  const StateDict initial = model_->state_dict();
+  model_->to(Device::parse(config_.device));
+  model_->to(config_.precision);
+  weights_.emplace(*model_, TrainedWeights::Parts{.mean = config_.average_last > 0.0, .best = config_.patience > 0});
+  optimizer_ = make_optimizer(config_, *model_);
   // The master weights start with the digits that bfloat16 lacks: without them, weights of one size would all reach the
   // next 16-bit number in the same step, and the loss would jump.
   optimizer_->load_master_weights(initial);
@@ -206,11 +207,9 @@ TrainingOptions TranslationRun::training_options() {
 
 BatchLoss TranslationRun::loss_of(const BatchPosition& position) {
   const std::int64_t pad = tokenizer_->pad_id();
-  const TranslationBatch batch = make_batch(examples_, plan_->members(position.index), pad);
+  const PairBatch batch = make_batch(examples_, plan_->members(position.index), pad);
   const Tensor logits =
-      weights_->model()
-          .forward({.source = batch.source, .source_lengths = batch.source_lengths, .target = batch.target})
-          .logits;
+      model_->forward({.source = batch.source, .source_lengths = batch.source_lengths, .target = batch.target}).logits;
   return {
       .loss = cross_entropy(logits, batch.labels, {.ignore_index = pad, .label_smoothing = config_.label_smoothing}),
       .tokens = batch.tokens};
@@ -235,7 +234,7 @@ StateDict TranslationRun::weights_now() const {
 
 void TranslationRun::validate(std::int64_t step) {
   if (!validator_->empty()) {
-    const TranslationModel& model = evaluation_copy_.of(weights_->model(), weights_now());
+    const TranslationModel& model = evaluation_copy_.of(*model_, weights_now());
     state_.validations.push_back(validator_->run(model, step));
     report_validation(state_.validations.back());
     update_best(state_.validations.back());
@@ -277,14 +276,13 @@ void TranslationRun::write_history() const {
 }
 
 void TranslationRun::write_model(const TrainingReport& report) {
-  CardFacts facts{.parameters = weights_->model().parameter_count(), .training_pairs = training_pairs_};
+  CardFacts facts{.parameters = model_->parameter_count(), .training_pairs = training_pairs_};
   facts.last_step = facts.saved_step = report.last_step;
   facts.averaged = state_.averaged;
   facts.device = device_text(config_);
   const bool best = config_.patience > 0 && state_.best_step > 0;
   if (best) facts.saved_step = state_.best_step;
-  const TranslationModel& model =
-      evaluation_copy_.of(weights_->model(), best ? weights_->best().state_dict() : weights_now());
+  const TranslationModel& model = evaluation_copy_.of(*model_, best ? weights_->best().state_dict() : weights_now());
   tokenizer_->save(config_.output);
   cpu_copy_.of(model).save(config_.output, config_.weights);
   replace_file(config_.output / "training_config.json", config_.to_json());
