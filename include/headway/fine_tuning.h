@@ -81,7 +81,7 @@ struct FineTuneConfig {
 
   // optimization
   std::int64_t epochs = 3;
-  std::int64_t max_steps = 0;     // ends the run after this many steps; 0: after `epochs`
+  std::int64_t steps = 0;         // above 0: so many steps, whatever the epochs
   std::int64_t batch = 32;        // texts
   std::int64_t batch_tokens = 0;  // above 0: as many texts as have this many tokens with padding, instead of `batch`
   std::int64_t accumulate = 1;
@@ -151,9 +151,6 @@ struct FineTuneReport {
 // tokenizer's files and a model card, which Headway and transformers open. A run that is killed and started again with
 // `resume` ends with the same bits as an uninterrupted one.
 HEADWAY_API FineTuneReport fine_tune(const FineTuneConfig& config, const TrainingRunOptions& options = {});
-
-// Scores a model directory on config.test by config.task, as the end of fine_tune() does.
-HEADWAY_API FineTuneScores evaluate_model(const std::filesystem::path& directory, const FineTuneConfig& config);
 
 }  // namespace v0
 }  // namespace headway
