@@ -73,7 +73,7 @@ class CsvParser {
   bool take_line_end() {
     const std::string_view rest = text_.substr(position_);
     if (!rest.starts_with('\n') && !rest.starts_with("\r\n")) return false;
-    position_ += rest.starts_with('\n') ? 1 : 2;
+    position_ += rest.starts_with('\n') ? std::size_t{1} : std::size_t{2};
     ++line_;
     return true;
   }
