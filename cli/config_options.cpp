@@ -51,7 +51,8 @@ void ConfigOptions::add_to(CLI::App& command, const std::shared_ptr<ConfigOption
             [options, name = field.name](const std::string& value) { options->fields[name] = unguarded(value); },
             field.help + usual)
         ->type_name("VALUE")
-        ->group("Config");
+        ->group("Config")
+        ->take_last();  // so that a script may be called with other values
   }
 }
 
