@@ -59,9 +59,11 @@ std::string command_of(const FineTuneConfig& config) {
   const FineTuneConfig defaults;
   std::string text = "headway finetune";
   for (const auto& entry : fine_tune_table().entries()) {
-    const std::string value = config_value_text(entry.get(config));
+    std::string value = config_value_text(entry.get(config));
     if (value == config_value_text(entry.get(defaults)) && entry.rule.name != "task") continue;
     if (entry.rule.name == "data_source") continue;
+    // Where the files were on the machine of the run says nothing to others.
+    if (entry.rule.is_path) value = std::filesystem::path(value).filename().string();
     std::string name(entry.rule.name);
     std::replace(name.begin(), name.end(), '_', '-');
     const bool quoted = value.find_first_of(" \"'$&;|<>()") != std::string::npos || value.empty();

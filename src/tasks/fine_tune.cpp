@@ -122,7 +122,7 @@ void FineTuneRun::prepare() {
   if (config_.steps > 0) steps_ = config_.steps;
   validate_every_ = config_.validate_every > 0 ? config_.validate_every : per_epoch;
 
-  initial_ = model_->state_dict();
+  for (const NamedTensor& parameter : model_->named_parameters()) initial_[parameter.name] = parameter.tensor;
   model_->to(Device::parse(config_.device));
   model_->to(config_.precision);
   freeze_parts(config_, *model_);
