@@ -1,8 +1,10 @@
 // headway evaluate
 #include <iostream>
 #include <memory>
+#include <utility>
 
 #include "headway/error.h"
+#include "headway/rouge.h"
 #include "headway/translation_scores.h"
 #include "options.h"
 #include "text_io.h"
@@ -13,7 +15,8 @@ namespace {
 constexpr const char* kEvaluateExamples = R"(  headway evaluate --hypotheses output.txt --reference german.txt
   headway evaluate --source english.txt --reference german.txt --to de
   headway evaluate --data deu-eng.zip --to de --beam 1       (the part held out of training)
-  headway evaluate --data deu-eng.zip --json                 (both directions))";
+  headway evaluate --data deu-eng.zip --json                 (both directions)
+  headway evaluate --metric rouge --stemmer --hypotheses summaries.txt --reference titles.txt)";
 
 using Texts = std::vector<std::string>;
 
@@ -34,9 +37,12 @@ struct Evaluate {
   std::string source_language = "eng";
   std::string target_language = "deu";
   std::string output = {};
+  std::string metric = "bleu";
+  bool stemmer = false;
   bool json = false;
 
   int run();
+  void print_rouge(const Evaluation& evaluation) const;
   std::vector<Evaluation> evaluations();
   std::vector<Evaluation> of_data();
   Texts translate(const headway::Translator& translator, const Texts& texts, const std::string& to) const;
@@ -140,6 +146,22 @@ std::vector<Evaluation> Evaluate::evaluations() {
   return {std::move(evaluation)};
 }
 
+void Evaluate::print_rouge(const Evaluation& evaluation) const {
+  const headway::RougeScores means = headway::rouge(evaluation.hypotheses, evaluation.references, {.stemmer = stemmer});
+  const std::pair<const char*, headway::RougeScore> scores[] = {
+      {"rouge1", means.rouge1}, {"rouge2", means.rouge2}, {"rougeL", means.rouge_l}};
+  std::string fields = "\"sentences\": " + std::to_string(evaluation.hypotheses.size());
+  for (const auto& [name, score] : scores) {
+    fields += ", \"" + std::string(name) + "\": {\"precision\": " + json_number(score.precision) +
+              ", \"recall\": " + json_number(score.recall) + ", \"f1\": " + json_number(score.f1) + "}";
+    if (!json) {
+      std::cout << name << ' ' << fixed(100.0 * score.f1, 2) << "  precision " << fixed(100.0 * score.precision, 2)
+                << " recall " << fixed(100.0 * score.recall, 2) << '\n';
+    }
+  }
+  if (json) std::cout << '{' << fields << "}\n";
+}
+
 int Evaluate::run() {
   const std::vector<Evaluation> results = evaluations();
   if (!output.empty()) {
@@ -148,6 +170,10 @@ int Evaluate::run() {
       for (const std::string& text : evaluation.hypotheses) lines += text + '\n';
     }
     write_file(output, lines);
+  }
+  if (metric == "rouge") {
+    for (const Evaluation& evaluation : results) print_rouge(evaluation);
+    return kDone;
   }
   if (!json) {
     for (const Evaluation& evaluation : results) print(evaluation);
@@ -167,7 +193,7 @@ void add_file_option(CLI::App& command, const std::string& name, std::string& va
 
 void add_evaluate(Program& program) {
   CLI::App& command = program.add_command(
-      {"evaluate", "Corpus BLEU and chrF, equal to sacreBLEU's, with their signatures", kEvaluateExamples});
+      {"evaluate", "BLEU and chrF, equal to sacreBLEU's, with their signatures; ROUGE", kEvaluateExamples});
   const auto options = std::make_shared<Evaluate>();
   add_file_option(command, "--hypotheses", options->hypotheses,
                   "Translations to score, one a line; - is standard input");
@@ -191,7 +217,11 @@ void add_evaluate(Program& program) {
   options->pairs.add_cleaning_to(command);
   options->translation.add_to(command);
   add_file_option(command, "--output", options->output, "Write the translations here, one a line");
-  command.add_flag("--json", options->json, "Write a JSON list, an object for each direction");
+  command.add_option("--metric", options->metric, "BLEU and chrF, or ROUGE equal to that of rouge-score")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"bleu", "rouge"}));
+  command.add_flag("--stemmer", options->stemmer, "ROUGE: compare Porter's stems of words");
+  command.add_flag("--json", options->json, "Write a JSON list, an object for each direction; ROUGE: one a line");
   program.on_run(command, [options] { return options->run(); });
 }
 

@@ -5,6 +5,7 @@ int main(int argument_count, char** arguments) {
   cli::Program program;
   cli::add_translate(program);
   cli::add_train(program);
+  cli::add_finetune(program);
   cli::add_evaluate(program);
   cli::add_embed(program);
   cli::add_classify(program);

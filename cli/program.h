@@ -64,6 +64,7 @@ std::string full_name(const CLI::App& command);
 
 void add_translate(Program& program);
 void add_train(Program& program);
+void add_finetune(Program& program);
 void add_evaluate(Program& program);
 void add_attend(Program& program);
 void add_embed(Program& program);

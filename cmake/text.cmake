@@ -9,7 +9,7 @@ pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
 find_package(ZLIB REQUIRED)
 
 file(GLOB headway_text_sources CONFIGURE_DEPENDS src/text/*.cpp src/text/tokenizer/*.cpp src/models/*.cpp
-     src/generate/*.cpp src/tasks/*.cpp src/translation/*.cpp src/report/*.cpp src/explain/*.cpp)
+     src/generate/*.cpp src/tasks/*.cpp src/training/*.cpp src/translation/*.cpp src/report/*.cpp src/explain/*.cpp)
 set(headway_text_packages PkgConfig::sentencepiece PkgConfig::libzip PkgConfig::pcre2 PkgConfig::utf8proc ZLIB::ZLIB)
 
 include(cmake/embed.cmake)

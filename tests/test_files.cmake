@@ -3,7 +3,7 @@
 
 set(headway_plain_folders base core backend io nn train)
 set(headway_kernel_folders ops matmul attention)  # these run on every instruction set
-set(headway_text_folders text models generate tasks translation report explain)  # these need the text library
+set(headway_text_folders text models generate tasks training translation report explain)  # these need the text library
 
 # headway_find_tests(DIRECTORY RESULT) puts the test files of a directory into RESULT.
 function(headway_find_tests directory result)

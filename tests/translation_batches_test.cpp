@@ -6,14 +6,14 @@
 #include <set>
 
 #include "support/message_of.h"
-#include "translation/batches.h"
+#include "training/batches.h"
 
 namespace {
 
 using headway::internal::BatchPlan;
 using headway::internal::ExampleSet;
 using headway::internal::make_batch;
-using headway::internal::TranslationBatch;
+using headway::internal::PairBatch;
 
 // Pairs whose lengths are those of short sentences.
 ExampleSet random_examples(std::int64_t count, unsigned seed) {
@@ -93,7 +93,7 @@ TEST(TranslationBatches, TensorsArePaddedAndShifted) {
   examples.append_all(first);
   ASSERT_EQ(examples.size(), 4);
   const std::vector<std::int32_t> members = {3, 2};
-  const TranslationBatch batch = make_batch(examples, members, 9);
+  const PairBatch batch = make_batch(examples, members, 9);
   using Values = std::vector<double>;
   EXPECT_EQ(batch.source.to_vector(), (Values{8, 0, 9, 8, 5, 0}));
   EXPECT_EQ(batch.source_lengths.to_vector(), (Values{2, 3}));

@@ -14,8 +14,8 @@
 #include "support/files.h"
 #include "support/made_up_language.h"
 #include "support/message_of.h"
-#include "translation/evaluation_copies.h"
-#include "translation/trained_weights.h"
+#include "training/evaluation_copies.h"
+#include "training/trained_weights.h"
 
 namespace {
 
@@ -327,7 +327,7 @@ TEST(TranslationTraining, TheMeanOfWeights) {
     mean.add_to_mean(by_name(model.named_parameters()), count);
   }
   for (const double value : mean.state_dict().at(name).to_vector()) EXPECT_NEAR(value, 7.5, 1e-5);
-  headway::internal::EvaluationCopy copy;
+  headway::internal::EvaluationCopy<headway::TranslationModel> copy;
   EXPECT_NEAR(copy.of(model, mean.state_dict()).state_dict().at(name).to_vector()[0], 7.5, 1e-5);
   EXPECT_EQ(weight.to_vector()[0], 16.0);
 }

@@ -29,9 +29,10 @@ FOLDERS = {
     "text": BASE,
     "models": MODELS,
     "generate": GENERATE,
-    "translation": GENERATE | {"train"},
-    "report": BASE | {"text", "translation"},  # text: the names of languages
-    "tasks": GENERATE | {"train", "translation", "report"},
+    "training": GENERATE | {"train"},
+    "translation": GENERATE | {"train", "training"},
+    "report": BASE | {"text", "training", "translation"},  # text: the names of languages
+    "tasks": GENERATE | {"train", "training", "translation", "report"},
     "explain": GENERATE | {"tasks"},
 }
 # Single files that may know more than their folder.

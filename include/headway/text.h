@@ -3,9 +3,11 @@
 #pragma once
 
 #include "headway/attention_view.h"
+#include "headway/fine_tuning.h"
 #include "headway/headway.h"
 #include "headway/mask_filler.h"
 #include "headway/question_answerer.h"
+#include "headway/rouge.h"
 #include "headway/text_classifier.h"
 #include "headway/text_encoder.h"
 #include "headway/text_pairs.h"

@@ -16,12 +16,20 @@ inline namespace v0 {
 
 enum class PieceKind { unigram, bpe };
 
+// Ids of the special pieces; -1: there is none.
+struct SpecialPieces {
+  std::int64_t unk = 0;
+  std::int64_t eos = 1;
+  std::int64_t pad = -1;
+};
+
 struct PieceTrainingOptions {
   PieceKind kind = PieceKind::unigram;
   std::int64_t vocab_size = 8000;
   double character_coverage = 1.0;         // share of the sentences' characters that pieces cover
   bool byte_fallback = true;               // characters without a piece become their UTF-8 bytes instead of <unk>
   std::string normalization = "nmt_nfkc";  // SentencePiece's rule: nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf, identity
+  SpecialPieces ids = {};
 };
 
 // A SentencePiece model. Copying it shares it; members may be called from several threads at once.

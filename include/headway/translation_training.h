@@ -3,8 +3,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
-#include <iosfwd>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,19 +13,12 @@
 #include "headway/text_pairs.h"
 #include "headway/tokenizer.h"
 #include "headway/training.h"
+#include "headway/training_run.h"
 #include "headway/translation_model.h"
 #include "headway/translation_scores.h"
 
 namespace headway {
 inline namespace v0 {
-
-// How the learning rate changes after the warm-up, in which it rises linearly to its peak.
-enum class LearningRateSchedule {
-  cosine,        // falls to 1% of the peak in half a cosine
-  inverse_sqrt,  // falls with the square root of the step: the schedule of "Attention Is All You Need"
-  linear,        // falls linearly to 1% of the peak
-  constant,
-};
 
 // The settings of one training run. A JSON file has the same fields under the same names, and enumerations by the names
 // of their values ("cosine", "float32"). Every field has a default; an unknown field is an Error.
@@ -65,7 +56,7 @@ struct TranslationTrainingConfig {
   std::int64_t accumulate = 1;        // batches whose gradients are accumulated into one step
   double learning_rate = 1e-3;        // the peak, reached after the warm-up
   std::int64_t warmup_steps = 1500;
-  LearningRateSchedule schedule = LearningRateSchedule::cosine;
+  LearningRateSchedule schedule = LearningRateSchedule::cosine;  // linear and cosine end at 1% of the peak
   double weight_decay = 0.01;
   double label_smoothing = 0.1;
   double clip_norm = 1.0;
@@ -98,19 +89,9 @@ struct TranslationTrainingConfig {
   HEADWAY_API void check() const;
 };
 
-// A field of TranslationTrainingConfig: its name, its default as text and one line that explains it.
-struct ConfigField {
-  std::string name;
-  std::string default_value;
-  std::string help;
-};
 HEADWAY_API std::vector<ConfigField> translation_training_fields();
 
-struct TranslationRunOptions {
-  bool resume = false;                     // continue from output/training; false: it must hold no checkpoint
-  std::ostream* progress = nullptr;        // where progress is written; nullptr: nowhere
-  std::function<bool()> should_stop = {};  // called after every step; true writes a checkpoint and ends the run
-};
+using TranslationRunOptions = TrainingRunOptions;
 
 struct ValidationReport {
   std::int64_t step = 0;

@@ -57,15 +57,19 @@ std::vector<ChartPoint> points_of(const History& history, const Value& value) {
   return thinned(points, kMostPoints);
 }
 
-Chart loss_chart(const History& history, const std::vector<ValidationReport>& validations) {
-  Chart chart{.title = "Loss", .y_label = "per target token; training's with dropout and label smoothing", .lines = {}};
+Chart loss_chart(const History& history, const std::vector<ChartPoint>& validation, const std::string& label) {
+  Chart chart{.title = "Loss", .y_label = label, .lines = {}};
   chart.lines.push_back({"training", "main", points_of(history, [](const History::Step& step) { return step.loss; })});
-  ChartLine line{.name = "validation", .style = "second", .points = {}, .dots = true};
-  for (const ValidationReport& report : validations) {
-    line.points.push_back({static_cast<double>(report.step), report.loss});
-  }
-  chart.lines.push_back(std::move(line));
+  chart.lines.push_back({.name = "validation", .style = "second", .points = validation, .dots = true});
   return chart;
+}
+
+// The loss of every validation.
+template <typename Report>
+std::vector<ChartPoint> losses_of(const std::vector<Report>& validations) {
+  std::vector<ChartPoint> points;
+  for (const Report& report : validations) points.push_back({static_cast<double>(report.step), report.loss});
+  return points;
 }
 
 Chart bleu_chart(const std::vector<ValidationReport>& validations, const std::vector<Direction>& directions) {
@@ -78,6 +82,20 @@ Chart bleu_chart(const std::vector<ValidationReport>& validations, const std::ve
       if (i < report.directions.size()) {
         line.points.push_back({static_cast<double>(report.step), report.directions[i]});
       }
+    }
+    chart.lines.push_back(std::move(line));
+  }
+  return chart;
+}
+
+// The named scores of every validation, all in percent.
+Chart score_chart(const std::vector<FineTuneScores>& validations) {
+  constexpr const char* kStyles[] = {"main", "second", "third"};
+  Chart chart{.title = "Scores", .y_label = "percent, on the validation part", .lines = {}};
+  for (std::size_t i = 0; !validations.empty() && i < validations.front().scores.size(); ++i) {
+    ChartLine line{.name = validations.front().scores[i].name, .style = kStyles[i % 3], .points = {}, .dots = true};
+    for (const FineTuneScores& scores : validations) {
+      line.points.push_back({static_cast<double>(scores.step), scores.scores[i].value});
     }
     chart.lines.push_back(std::move(line));
   }
@@ -123,23 +141,39 @@ Chart rate_chart(const History& history) {
   return chart;
 }
 
+// A page with charts of the loss and of scores, and those that every run has.
+std::string page_of(const History& history, const std::string& title, std::vector<Chart> charts) {
+  const std::int64_t last = history.steps().empty() ? 0 : history.steps().back().step;
+  const LayerStyles styles = layer_styles(history.layers());
+  charts.push_back(norm_chart(history, styles));
+  charts.push_back(rate_chart(history));
+  std::string figures;
+  for (Chart& chart : charts) {
+    chart.last_step = static_cast<double>(last);
+    figures += chart_html(chart);
+  }
+  return "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>Training, step " +
+         std::to_string(last) + "</title>\n<style>" + std::string(kStyle) + styles.css + "</style></head>\n<body><h1>" +
+         title + "</h1>\n<p>after step " + std::to_string(last) + "</p>\n<main>\n" + figures +
+         "</main></body></html>\n";
+}
+
 }  // namespace
 
 std::string plot_html(const History& history, const std::vector<ValidationReport>& validations,
                       const std::vector<Direction>& directions) {
-  const std::int64_t last = history.steps().empty() ? 0 : history.steps().back().step;
-  const LayerStyles styles = layer_styles(history.layers());
-  std::string charts;
-  for (Chart chart : {loss_chart(history, validations), bleu_chart(validations, directions),
-                      norm_chart(history, styles), rate_chart(history)}) {
-    chart.last_step = static_cast<double>(last);
-    charts += chart_html(chart);
-  }
-  return "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>Training, step " +
-         std::to_string(last) + "</title>\n<style>" + std::string(kStyle) + styles.css +
-         "</style></head>\n<body><h1>Training a translator</h1>\n<p>after step " + std::to_string(last) +
-         "</p>\n<main>\n" + charts + "</main></body></html>\n";
+  return page_of(
+      history, "Training a translator",
+      {loss_chart(history, losses_of(validations), "per target token; training's with dropout and label smoothing"),
+       bleu_chart(validations, directions)});
+}
+
+std::string plot_html(const History& history, const std::vector<FineTuneScores>& validations) {
+  std::vector<Chart> charts = {
+      loss_chart(history, losses_of(validations), "training's with dropout and label smoothing")};
+  if (!validations.empty() && !validations.front().scores.empty()) charts.push_back(score_chart(validations));
+  return page_of(history, "Fine-tuning a model", std::move(charts));
 }
 
 }  // namespace headway::inline v0::internal

@@ -4,12 +4,10 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
-#include <ostream>
 
 #include "base/check.h"
 #include "base/directory_lock.h"
 #include "base/files.h"
-#include "base/terminal.h"
 #include "headway/autograd.h"
 #include "headway/ops.h"
 #include "headway/optimizer.h"
@@ -17,10 +15,11 @@
 #include "report/history.h"
 #include "report/model_card.h"
 #include "report/plot.h"
-#include "translation/batches.h"
-#include "translation/evaluation_copies.h"
+#include "training/batches.h"
+#include "training/evaluation_copies.h"
+#include "training/run_texts.h"
+#include "training/trained_weights.h"
 #include "translation/run_state.h"
-#include "translation/trained_weights.h"
 #include "translation/training_data.h"
 #include "translation/training_setup.h"
 #include "translation/validation.h"
@@ -31,12 +30,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Config = TranslationTrainingConfig;
-
-// Where the run computes, for the model card.
-std::string device_text(const Config& config) {
-  const Device device = Device::parse(config.device);
-  return device.is_cpu() ? "the CPU" : device.name() + " (" + describe_cuda() + ")";
-}
 
 // A run: what is built before the first step, and what is done between steps.
 class TranslationRun {
@@ -49,7 +42,6 @@ class TranslationRun {
   void resume();
   std::int64_t prepare_data();
   void prepare_weights();
-  void note(const std::string& text) const;
   TrainingOptions training_options();
   BatchLoss loss_of(const BatchPosition& position);
   void after_step(const StepReport& report);
@@ -65,9 +57,9 @@ class TranslationRun {
   const TranslationRunOptions& options_;
   fs::path directory_;  // of checkpoints, log, plot
   DirectoryLock lock_;
+  RunNotes notes_;
   RunState state_;
   std::int64_t resumed_step_ = 0;
-  bool in_steps_ = false;  // train() is running and writes its progress
   History history_;
   std::vector<Direction> directions_;
   std::int64_t training_pairs_ = 0;
@@ -76,10 +68,11 @@ class TranslationRun {
   std::optional<BatchPlan> plan_;
   std::optional<TranslationTokenizer> tokenizer_;
   std::optional<Validator> validator_;
+  std::optional<TranslationModel> model_;
   std::optional<TrainedWeights> weights_;
   std::unique_ptr<AdamW> optimizer_;
-  EvaluationCopy evaluation_copy_;  // of the model
-  CpuCopy cpu_copy_;                // of the evaluation copy
+  EvaluationCopy<TranslationModel> evaluation_copy_;  // of the model
+  CpuCopy<TranslationModel> cpu_copy_;                // of the evaluation copy
 };
 
 TranslationRun::TranslationRun(const Config& config, const TranslationRunOptions& options)
@@ -87,6 +80,7 @@ TranslationRun::TranslationRun(const Config& config, const TranslationRunOptions
       options_(options),
       directory_(config.output / "training"),
       lock_(config.output, {}, "another run is training there"),
+      notes_(options.progress),
       directions_(directions_of(config)) {
   resume();
   const std::int64_t too_long = prepare_data();
@@ -96,8 +90,8 @@ TranslationRun::TranslationRun(const Config& config, const TranslationRunOptions
                 "%lld examples, %lld too long; %lld batches an epoch, %.1f%% of them padding; %.1f M parameters",
                 static_cast<long long>(examples_.size()), static_cast<long long>(too_long),
                 static_cast<long long>(plan_->batches_per_epoch()), 100.0 * plan_->padding_share(),
-                static_cast<double>(weights_->model().parameter_count()) / 1e6);
-  note(text);
+                static_cast<double>(model_->parameter_count()) / 1e6);
+  notes_.write(text);
 }
 
 // Restores the state of an earlier run, before any of its files is changed.
@@ -121,11 +115,12 @@ std::int64_t TranslationRun::prepare_data() {
   state_.config = config_;
   state_.data_digest = data.digest;
   training_pairs_ = std::ssize(data.parts.training);
-  note(std::to_string(data.cleaning.kept) + " pairs kept, " +
-       std::to_string(data.cleaning.empty + data.cleaning.too_long + data.cleaning.ratio + data.cleaning.duplicates) +
-       " left out; " + std::to_string(training_pairs_) + " for training, " +
-       std::to_string(data.parts.validation.size()) + " for validation, " + std::to_string(data.parts.test.size()) +
-       " for test");
+  notes_.write(
+      std::to_string(data.cleaning.kept) + " pairs kept, " +
+      std::to_string(data.cleaning.empty + data.cleaning.too_long + data.cleaning.ratio + data.cleaning.duplicates) +
+      " left out; " + std::to_string(training_pairs_) + " for training, " +
+      std::to_string(data.parts.validation.size()) + " for validation, " + std::to_string(data.parts.test.size()) +
+      " for test");
 
   tokenizer_ = prepare_tokenizer(config_, data.parts.training, directory_ / "tokenizer", resumed_step_ > 0);
   validator_.emplace(
@@ -145,23 +140,15 @@ std::int64_t TranslationRun::prepare_data() {
 
 // Makes the model and its optimizer.
 void TranslationRun::prepare_weights() {
-  const TranslationModel model = make_model(config_, *tokenizer_);
-  const StateDict initial = model.state_dict();
-  model.to(Device::parse(config_.device));
-  model.to(config_.precision);
-  weights_.emplace(model, TrainedWeights::Parts{.mean = config_.average_last > 0.0, .best = config_.patience > 0});
-  optimizer_ = make_optimizer(config_, weights_->model());
+  model_.emplace(make_model(config_, *tokenizer_));
+  const StateDict initial = model_->state_dict();
+  model_->to(Device::parse(config_.device));
+  model_->to(config_.precision);
+  weights_.emplace(*model_, TrainedWeights::Parts{.mean = config_.average_last > 0.0, .best = config_.patience > 0});
+  optimizer_ = make_optimizer(config_, *model_);
   // The master weights start with the digits that bfloat16 lacks: without them, weights of one size would all reach the
   // next 16-bit number in the same step, and the loss would jump.
   optimizer_->load_master_weights(initial);
-}
-
-// Writes a line between those of the progress.
-void TranslationRun::note(const std::string& text) const {
-  if (options_.progress == nullptr) return;
-  // On a terminal the progress may have left the cursor at the end of its line.
-  if (in_steps_ && is_terminal(*options_.progress)) *options_.progress << '\n';
-  *options_.progress << text << '\n' << std::flush;
 }
 
 TranslationTrainingReport TranslationRun::run() {
@@ -175,7 +162,7 @@ TranslationTrainingReport TranslationRun::run() {
     report.validations = state_.validations;
     return report;
   }
-  in_steps_ = true;
+  notes_.begin_steps();
   report.training = train(
       *weights_, *optimizer_, make_schedule(config_, steps_),
       [this](const BatchPosition& position) { return loss_of(position); }, options);
@@ -187,17 +174,7 @@ TranslationTrainingReport TranslationRun::run() {
 }
 
 TrainingOptions TranslationRun::training_options() {
-  TrainingOptions options;
-  options.steps = steps_;
-  options.accumulate = config_.accumulate;
-  options.clip_norm = config_.clip_norm;
-  options.seed = config_.seed;
-  options.directory = directory_;
-  options.checkpoint_every = config_.checkpoint_every;
-  options.keep_checkpoints = config_.keep_checkpoints;
-  options.resume = options_.resume;
-  options.log = directory_ / "training.jsonl";
-  options.progress = options_.progress;
+  TrainingOptions options = run_options(config_, steps_, options_);
   options.on_step = [this](const StepReport& report) { after_step(report); };
   options.should_stop = [this] { return state_.stopped_early || (options_.should_stop && options_.should_stop()); };
   options.save_state = [this] { return state_.to_json(); };
@@ -206,11 +183,9 @@ TrainingOptions TranslationRun::training_options() {
 
 BatchLoss TranslationRun::loss_of(const BatchPosition& position) {
   const std::int64_t pad = tokenizer_->pad_id();
-  const TranslationBatch batch = make_batch(examples_, plan_->members(position.index), pad);
+  const PairBatch batch = make_batch(examples_, plan_->members(position.index), pad);
   const Tensor logits =
-      weights_->model()
-          .forward({.source = batch.source, .source_lengths = batch.source_lengths, .target = batch.target})
-          .logits;
+      model_->forward({.source = batch.source, .source_lengths = batch.source_lengths, .target = batch.target}).logits;
   return {
       .loss = cross_entropy(logits, batch.labels, {.ignore_index = pad, .label_smoothing = config_.label_smoothing}),
       .tokens = batch.tokens};
@@ -235,7 +210,7 @@ StateDict TranslationRun::weights_now() const {
 
 void TranslationRun::validate(std::int64_t step) {
   if (!validator_->empty()) {
-    const TranslationModel& model = evaluation_copy_.of(weights_->model(), weights_now());
+    const TranslationModel& model = evaluation_copy_.of(*model_, weights_now());
     state_.validations.push_back(validator_->run(model, step));
     report_validation(state_.validations.back());
     update_best(state_.validations.back());
@@ -252,7 +227,7 @@ void TranslationRun::report_validation(const ValidationReport& report) const {
     std::snprintf(numbers, sizeof(numbers), " %.2f", report.directions[i]);
     text += (i == 0 ? " (" : ", ") + directions_[i].from + " to " + directions_[i].to + numbers;
   }
-  note(text + ")");
+  notes_.write(text + ")");
 }
 
 // Early stopping: keeps the best weights, and ends the run after `patience` validations without better ones.
@@ -264,7 +239,7 @@ void TranslationRun::update_best(const ValidationReport& report) {
     if (config_.patience > 0) weights_->best().load_state_dict(weights_now());
   } else if (++state_.without_better >= config_.patience && config_.patience > 0) {
     state_.stopped_early = true;
-    note("no better BLEU in " + std::to_string(state_.without_better) + " validations: stopping early");
+    notes_.write("no better BLEU in " + std::to_string(state_.without_better) + " validations: stopping early");
   }
 }
 
@@ -277,14 +252,13 @@ void TranslationRun::write_history() const {
 }
 
 void TranslationRun::write_model(const TrainingReport& report) {
-  CardFacts facts{.parameters = weights_->model().parameter_count(), .training_pairs = training_pairs_};
+  CardFacts facts{.parameters = model_->parameter_count(), .training_pairs = training_pairs_};
   facts.last_step = facts.saved_step = report.last_step;
   facts.averaged = state_.averaged;
-  facts.device = device_text(config_);
+  facts.device = device_text(config_.device);
   const bool best = config_.patience > 0 && state_.best_step > 0;
   if (best) facts.saved_step = state_.best_step;
-  const TranslationModel& model =
-      evaluation_copy_.of(weights_->model(), best ? weights_->best().state_dict() : weights_now());
+  const TranslationModel& model = evaluation_copy_.of(*model_, best ? weights_->best().state_dict() : weights_now());
   tokenizer_->save(config_.output);
   cpu_copy_.of(model).save(config_.output, config_.weights);
   replace_file(config_.output / "training_config.json", config_.to_json());

@@ -63,17 +63,12 @@ RunState RunState::from_json(const std::string& text) {
   } catch (const Error& error) {
     fail("the checkpoint is not of a translation run: ", error.what());
   }
-  state.config = config_from_json(config_text, "the checkpoint");
+  state.config = translation_config_table().from_json(config_text, "the checkpoint");
   return state;
 }
 
 void check_resumable(const TranslationTrainingConfig& config, const TranslationTrainingConfig& earlier) {
-  for (const ConfigEntry& entry : config_entries()) {
-    if (entry.on_resume == OnResume::free) continue;
-    const std::string now = config_text(config, entry), before = config_text(earlier, entry);
-    check(now == before, entry.name, " is ", now, ", and the checkpoints in ", config.output.string(),
-          "/training were made with ", before);
-  }
+  translation_config_table().check_resumable(config, earlier);
   check((config.average_last > 0.0) == (earlier.average_last > 0.0), "average_last is ", config.average_last,
         ", and the checkpoints were made with ", earlier.average_last,
         "; averaging cannot be switched on or off in between");

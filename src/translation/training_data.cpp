@@ -3,33 +3,25 @@
 
 #include <algorithm>
 #include <future>
+#include <optional>
 #include <string_view>
 #include <unordered_set>
 
 #include "base/check.h"
-#include "base/sha256.h"
 #include "headway/threads.h"
+#include "training/staged_directory.h"
+#include "training/training_task.h"
 
 namespace headway::inline v0::internal {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string hexadecimal(std::string_view bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  for (const char byte : bytes) {
-    text += kDigits[static_cast<unsigned char>(byte) >> 4];
-    text += kDigits[static_cast<unsigned char>(byte) & 15];
-  }
-  return text;
-}
-
 // Cleaned sentences have neither tabs nor line ends, so different pairs give different texts.
 std::string digest_of(const std::vector<TextPair>& pairs) {
   std::string text;
   for (const TextPair& pair : pairs) text.append(pair.source).append(1, '\t').append(pair.target).append(1, '\n');
-  return hexadecimal(internal::sha256(text));
+  return hexadecimal_digest(text);
 }
 
 // Each distinct sentence once, in the order of first occurrence.
@@ -86,21 +78,16 @@ TranslationTokenizer prepare_tokenizer(const TranslationTrainingConfig& config, 
                                        const fs::path& directory, bool reuse) {
   std::error_code ignored;
   if (reuse && fs::is_directory(directory, ignored)) return TranslationTokenizer::load(directory);
-  // The directory is filled under another name and then renamed, so that it is never seen half written.
-  const fs::path unfinished = directory.string() + ".tmp";
-  fs::remove_all(unfinished, ignored);
-  fs::create_directories(unfinished, ignored);  // where it fails, writing into it says so
-  const PieceTrainingOptions options{.kind = config.pieces, .vocab_size = config.vocab_size};
-  const SentencePieces joint = SentencePieces::train(distinct_sentences(pairs), unfinished / "source.spm", options);
-  std::vector<std::string> codes;
-  if (config.both_directions) codes = {config.target_language, config.source_language};
-  const TranslationTokenizer tokenizer(joint, codes);
-  tokenizer.save(unfinished);
-  fs::remove_all(directory, ignored);
-  std::error_code problem;
-  fs::rename(unfinished, directory, problem);
-  check(!problem, directory.string(), ": cannot be put in place: ", problem.message());
-  return tokenizer;
+  std::optional<TranslationTokenizer> tokenizer;
+  fill_directory(directory, [&](const fs::path& unfinished) {
+    const PieceTrainingOptions options{.kind = config.pieces, .vocab_size = config.vocab_size};
+    const SentencePieces joint = SentencePieces::train(distinct_sentences(pairs), unfinished / "source.spm", options);
+    std::vector<std::string> codes;
+    if (config.both_directions) codes = {config.target_language, config.source_language};
+    tokenizer.emplace(joint, codes);
+    tokenizer->save(unfinished);
+  });
+  return *tokenizer;
 }
 
 std::vector<Direction> directions_of(const TranslationTrainingConfig& config) {

@@ -9,7 +9,7 @@
 #include "headway/text_pairs.h"
 #include "headway/tokenizer.h"
 #include "headway/translation_training.h"
-#include "translation/batches.h"
+#include "training/batches.h"
 
 namespace headway::inline v0::internal {
 

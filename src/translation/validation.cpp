@@ -53,7 +53,7 @@ double Validator::mean_loss(const TranslationModel& model) const {
   double sum = 0.0;
   std::int64_t tokens = 0;
   for (std::int64_t i = 0; i < plan.batches_per_epoch(); ++i) {
-    const TranslationBatch batch = make_batch(examples_, plan.members(i), pad);
+    const PairBatch batch = make_batch(examples_, plan.members(i), pad);
     const Tensor logits =
         model.forward({.source = batch.source, .source_lengths = batch.source_lengths, .target = batch.target}).logits;
     sum += cross_entropy(logits, batch.labels, {.ignore_index = pad, .reduction = Reduction::sum}).item();

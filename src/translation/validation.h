@@ -9,7 +9,7 @@
 #include "headway/tokenizer.h"
 #include "headway/translation_model.h"
 #include "headway/translation_training.h"
-#include "translation/batches.h"
+#include "training/batches.h"
 #include "translation/training_data.h"
 
 namespace headway::inline v0::internal {

@@ -1,5 +1,5 @@
 // Copies and means of a model's weights.
-#include "translation/trained_weights.h"
+#include "training/trained_weights.h"
 
 #include "ops/elementwise.h"
 
@@ -18,8 +18,8 @@ void WeightCopy::add_to_mean(const StateDict& weights, std::int64_t count) const
   }
 }
 
-TrainedWeights::TrainedWeights(const TranslationModel& model, const Parts& parts) : model_(model) {
-  add_module("model", model_);
+TrainedWeights::TrainedWeights(const Module& model, const Parts& parts) {
+  add_module("model", model);
   if (parts.mean) add_module("mean", mean_.emplace(model));
   if (parts.best) add_module("best", best_.emplace(model));
 }

@@ -1,11 +1,10 @@
-// The contents of a translation run's checkpoint besides the optimizer: the model, its running mean, its best state.
+// The contents of a run's checkpoint besides the optimizer: the model, its running mean, its best state.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
 #include "headway/module.h"
-#include "headway/translation_model.h"
 
 namespace headway::inline v0::internal {
 
@@ -25,15 +24,13 @@ class TrainedWeights : public Module {
     bool mean = false;
     bool best = false;
   };
-  TrainedWeights(const TranslationModel& model, const Parts& parts);
+  // The model is kept in the dtype that it computes in.
+  TrainedWeights(const Module& model, const Parts& parts);
 
-  // The trained model, in the dtype that it computes in.
-  const TranslationModel& model() const { return model_; }
   const WeightCopy& mean() const { return *mean_; }
   const WeightCopy& best() const { return *best_; }
 
  private:
-  TranslationModel model_;
   std::optional<WeightCopy> mean_;
   std::optional<WeightCopy> best_;
 };

@@ -1,5 +1,5 @@
-// Batches by padded token count.
-#include "translation/batches.h"
+// Batches by padded token count or by number of texts.
+#include "training/batches.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,48 +7,24 @@
 #include <utility>
 
 #include "base/check.h"
+#include "training/random_words.h"
 
 namespace headway::inline v0::internal {
 namespace {
 
-// A stream of random words (SplitMix64). Shuffles of the standard library differ between implementations.
-class RandomWords {
- public:
-  RandomWords(std::uint64_t seed, std::uint64_t stream) : state_(seed) { state_ = next() ^ (stream * kOdd); }
+constexpr std::size_t kSortedBatches = 32;  // batches by texts: within so many, texts are sorted by length
 
-  std::uint64_t next() {
-    std::uint64_t word = state_ += kOdd;
-    word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9;
-    word = (word ^ (word >> 27)) * 0x94D049BB133111EB;
-    return word ^ (word >> 31);
-  }
-  // 0 .. count - 1, for counts of less than 2^32.
-  std::size_t below(std::size_t count) { return static_cast<std::size_t>(((next() >> 32) * count) >> 32); }
+ExampleLengths longest_of(const ExampleLengths& a, const ExampleLengths& b) {
+  return {std::max(a.source, b.source), std::max(a.target, b.target)};
+}
 
-  void shuffle(std::span<std::int32_t> values) {
-    for (std::size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[below(i)]);
-  }
-
- private:
-  static constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15;
-  std::uint64_t state_;
-};
-
-struct Lengths {
-  std::int64_t source = 0;
-  std::int64_t target = 0;
-
-  bool operator==(const Lengths&) const = default;
-  std::int64_t sum() const { return source + target; }
-};
-
-Lengths lengths_of(const ExampleSet& examples, std::int32_t index) {
+ExampleLengths lengths_of(const ExampleSet& examples, std::int64_t index) {
   return {std::ssize(examples.source(index)), std::ssize(examples.target(index))};
 }
 
 // Orders by source length. Target lengths ascend for one source length and descend for the next, so that neighbours
 // differ little.
-bool comes_before(const Lengths& a, const Lengths& b) {
+bool comes_before(const ExampleLengths& a, const ExampleLengths& b) {
   if (a.source != b.source) return a.source < b.source;
   return a.source % 2 == 0 ? a.target < b.target : a.target > b.target;
 }
@@ -79,35 +55,63 @@ std::span<const std::int32_t> ExampleSet::part(std::int64_t number) const {
   return std::span(ids_).subspan(starts_[place], end - starts_[place]);
 }
 
-BatchPlan::BatchPlan(const ExampleSet& examples, std::int64_t batch_tokens, std::uint64_t seed) : seed_(seed) {
-  check(examples.size() > 0, "there are no pairs to train on");
-  sorted_.resize(static_cast<std::size_t>(examples.size()));
+BatchPlan::BatchPlan(const ExampleSet& examples, const BatchSize& size, std::uint64_t seed) : seed_(seed) {
+  check(examples.size() > 0, "there are no ", size.texts > 0 ? "texts" : "pairs", " to train on");
+  for (std::int64_t i = 0; i < examples.size(); ++i) lengths_.push_back(lengths_of(examples, i));
+  sorted_.resize(lengths_.size());
   std::iota(sorted_.begin(), sorted_.end(), 0);
-  std::stable_sort(sorted_.begin(), sorted_.end(), [&](std::int32_t a, std::int32_t b) {
-    return comes_before(lengths_of(examples, a), lengths_of(examples, b));
-  });
+  if (size.texts > 0) {
+    cut_by_texts(size.texts);
+  } else {
+    cut_by_tokens(size.tokens);
+  }
+  padding_share_ = measure_padding();
+}
 
-  std::int64_t tokens = 0, padded = 0;
-  Lengths longest, previous;
+void BatchPlan::sort_by_length(std::span<std::int32_t> members) const {
+  std::stable_sort(members.begin(), members.end(), [&](std::int32_t a, std::int32_t b) {
+    return comes_before(lengths_[static_cast<std::size_t>(a)], lengths_[static_cast<std::size_t>(b)]);
+  });
+}
+
+void BatchPlan::cut_by_tokens(std::int64_t batch_tokens) {
+  sort_by_length(sorted_);
+  ExampleLengths longest, previous;
   for (std::size_t i = 0; i < sorted_.size(); ++i) {
-    const Lengths lengths = lengths_of(examples, sorted_[i]);
-    tokens += lengths.sum();
+    const ExampleLengths lengths = lengths_[static_cast<std::size_t>(sorted_[i])];
     if (i == 0 || lengths != previous) ties_.push_back(i);
     previous = lengths;
-    const Lengths joined{std::max(longest.source, lengths.source), std::max(longest.target, lengths.target)};
+    const ExampleLengths joined = longest_of(longest, lengths);
     const auto rows = static_cast<std::int64_t>(starts_.empty() ? 0 : i - starts_.back());
     if (rows > 0 && (rows + 1) * joined.sum() <= batch_tokens) {
       longest = joined;
       continue;
     }
-    padded += rows * longest.sum();
     starts_.push_back(i);
     longest = lengths;
   }
-  padded += static_cast<std::int64_t>(sorted_.size() - starts_.back()) * longest.sum();
   ties_.push_back(sorted_.size());
   starts_.push_back(sorted_.size());
-  padding_share_ = 1.0 - static_cast<double>(tokens) / static_cast<double>(padded);
+}
+
+void BatchPlan::cut_by_texts(std::int64_t texts) {
+  for (std::size_t i = 0; i < sorted_.size(); i += static_cast<std::size_t>(texts)) starts_.push_back(i);
+  starts_.push_back(sorted_.size());
+}
+
+double BatchPlan::measure_padding() {
+  std::int64_t tokens = 0, padded = 0;
+  for (std::int64_t index = 0; index < batches_per_epoch(); ++index) {
+    ExampleLengths longest;
+    const std::span<const std::int32_t> batch = members(index);
+    for (const std::int32_t member : batch) {
+      const ExampleLengths lengths = lengths_[static_cast<std::size_t>(member)];
+      tokens += lengths.sum();
+      longest = longest_of(longest, lengths);
+    }
+    padded += std::ssize(batch) * longest.sum();
+  }
+  return 1.0 - static_cast<double>(tokens) / static_cast<double>(padded);
 }
 
 std::span<const std::int32_t> BatchPlan::members(std::int64_t index) {
@@ -120,27 +124,40 @@ std::span<const std::int32_t> BatchPlan::members(std::int64_t index) {
 void BatchPlan::begin_epoch(std::int64_t epoch) {
   RandomWords random(seed_, static_cast<std::uint64_t>(epoch));
   order_ = sorted_;
+  if (ties_.empty()) {
+    random.shuffle(std::span(order_));
+    // Texts of similar lengths among some batches come together; which texts these are changes with every epoch.
+    for (std::size_t batch = 0; batch + 1 < starts_.size(); batch += kSortedBatches) {
+      const std::size_t end = starts_[std::min(batch + kSortedBatches, starts_.size() - 1)];
+      sort_by_length(std::span(order_).subspan(starts_[batch], end - starts_[batch]));
+    }
+  }
   // Shuffling pairs of equal lengths leaves the shape of every batch as it is.
   for (std::size_t i = 0; i + 1 < ties_.size(); ++i) {
     random.shuffle(std::span(order_).subspan(ties_[i], ties_[i + 1] - ties_[i]));
   }
   batch_order_.resize(starts_.size() - 1);
   std::iota(batch_order_.begin(), batch_order_.end(), 0);
-  random.shuffle(batch_order_);
+  random.shuffle(std::span(batch_order_));
   epoch_ = epoch;
 }
 
-TranslationBatch make_batch(const ExampleSet& examples, std::span<const std::int32_t> members, std::int64_t pad_id) {
+PairBatch make_batch(const ExampleSet& examples, std::span<const std::int32_t> members, std::int64_t pad_id) {
+  return make_batch(examples, members, pad_id, pad_id);
+}
+
+PairBatch make_batch(const ExampleSet& examples, std::span<const std::int32_t> members, std::int64_t pad_id,
+                     std::int64_t start_id) {
   const std::int64_t rows = std::ssize(members);
   std::int64_t source_length = 0, target_length = 0;
   for (const std::int32_t member : members) {
     source_length = std::max(source_length, std::ssize(examples.source(member)));
     target_length = std::max(target_length, std::ssize(examples.target(member)));
   }
-  TranslationBatch batch{.source = Tensor::full({rows, source_length}, static_cast<double>(pad_id), DType::int64),
-                         .source_lengths = Tensor::empty({rows}, DType::int64),
-                         .target = Tensor::full({rows, target_length}, static_cast<double>(pad_id), DType::int64),
-                         .labels = Tensor::full({rows, target_length}, static_cast<double>(pad_id), DType::int64)};
+  PairBatch batch{.source = Tensor::full({rows, source_length}, static_cast<double>(pad_id), DType::int64),
+                  .source_lengths = Tensor::empty({rows}, DType::int64),
+                  .target = Tensor::full({rows, target_length}, static_cast<double>(pad_id), DType::int64),
+                  .labels = Tensor::full({rows, target_length}, static_cast<double>(pad_id), DType::int64)};
   auto* source = batch.source.data<std::int64_t>();           // [rows, source_length]
   auto* lengths = batch.source_lengths.data<std::int64_t>();  // [rows]
   auto* target = batch.target.data<std::int64_t>();           // [rows, target_length]
@@ -150,6 +167,7 @@ TranslationBatch make_batch(const ExampleSet& examples, std::span<const std::int
     const auto from = examples.source(member), to = examples.target(member);
     std::copy(from.begin(), from.end(), source + row * source_length);
     std::copy(to.begin(), to.end(), labels + row * target_length);
+    target[row * target_length] = start_id;
     std::copy(to.begin(), to.end() - 1, target + row * target_length + 1);
     lengths[row] = std::ssize(from);
     batch.tokens += std::ssize(to);

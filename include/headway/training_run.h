@@ -1,0 +1,33 @@
+// What training runs from files to a model directory share: fields of their configs, schedules by name, run options.
+#pragma once
+
+#include <functional>
+#include <iosfwd>
+#include <string>
+
+namespace headway {
+inline namespace v0 {
+
+// How the learning rate changes after the warm-up, in which it rises linearly to its peak.
+enum class LearningRateSchedule {
+  cosine,        // falls to the final rate in half a cosine
+  inverse_sqrt,  // falls with the square root of the step: the schedule of "Attention Is All You Need"
+  linear,        // falls linearly to the final rate
+  constant,
+};
+
+// A field of a config: its name, its default as text and one line that explains it.
+struct ConfigField {
+  std::string name;
+  std::string default_value;
+  std::string help;
+};
+
+struct TrainingRunOptions {
+  bool resume = false;                     // continue from output/training; false: it must hold no checkpoint
+  std::ostream* progress = nullptr;        // where progress is written; nullptr: nowhere
+  std::function<bool()> should_stop = {};  // called after every step; true writes a checkpoint and ends the run
+};
+
+}  // namespace v0
+}  // namespace headway

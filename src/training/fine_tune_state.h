@@ -1,0 +1,28 @@
+// The part of a fine-tuning run's checkpoint that is text.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "headway/fine_tuning.h"
+
+namespace headway::inline v0::internal {
+
+struct FineTuneState {
+  FineTuneConfig config;
+  std::string data_digest;
+  std::vector<FineTuneScores> validations;
+  std::int64_t best_step = 0;  // of the best score; 0: none yet
+  double best_score = 0.0;
+  std::int64_t without_better = 0;  // validations since then
+  bool stopped_early = false;
+
+  std::string to_json() const;
+  static FineTuneState from_json(const std::string& text);
+};
+
+// Scores as one line of JSON without "\n".
+std::string scores_line(const FineTuneScores& scores);
+
+}  // namespace headway::inline v0::internal
