@@ -1,0 +1,47 @@
+"""Models of every family from their Hugging Face directories, and what works on text: the face of headway._text."""
+
+from typing import Any, NamedTuple
+
+from headway._text import ModelCache, StreamingDecoder, TextTokenizer, TransformerModel
+
+__all__ = [
+    "ModelCache",
+    "ModelResult",
+    "StreamingDecoder",
+    "TextTokenizer",
+    "TokenizedText",
+    "TransformerModel",
+    "load_model",
+]
+
+
+class ModelResult(NamedTuple):
+    """What TransformerModel.forward() gives: arrays of the tokens' kind, None where the model has no such part."""
+
+    logits: Any  # of the head: [batch, length, vocab_size], [batch, labels], [batch, length, labels]
+    hidden: Any  # [batch, length, width]: the last hidden states
+    pooled: Any  # [batch, width], of a pooler
+    memory: Any  # [batch, source_length, width]: the encoder's of an encoder-decoder
+    encoder_weights: list  # a layer's [batch, heads, queries, keys] for each layer, where they were asked for
+    decoder_weights: list
+    cross_weights: list
+
+
+class TokenizedText(NamedTuple):
+    """A text, or a pair of texts, as tokens; all lists have one length."""
+
+    ids: list
+    type_ids: list  # 0 for the first text of a pair, 1 for the second
+    offsets: list  # (begin, end) in characters of the text that `sequence` says
+    sequence: list  # 0 or 1: the text that the token is of; -1: an added token
+    words: list  # the number of the word in its text; -1 for added tokens
+
+
+def load_model(directory, dtype=None, device="cpu", new_head=None, new_labels=()):
+    """The model of a Hugging Face directory, of any family, in evaluation mode: model(ids) gives logits, or hidden
+    states where the model has no head.
+
+    dtype converts the parameters; by default they stay as they lie in the files. new_head replaces the head for
+    fine-tuning: "language_model", "sequence", "tokens" or "span", with the names of its classes in new_labels.
+    """
+    return TransformerModel.load(directory, dtype, device, new_head, list(new_labels or ()))
