@@ -18,12 +18,6 @@ using Array = nb::handle;
 constexpr std::array kKinds = {"encoder", "decoder", "encoder_decoder"};
 constexpr std::array kHeads = {"none", "language_model", "sequence", "tokens", "span"};
 
-std::optional<DType> read_optional_dtype(const std::string& argument, nb::handle value) {
-  if (value.is_none()) return {};
-  if (!nb::isinstance<nb::str>(value)) refuse(argument, value, "a name, as \"float32\" or \"bfloat16\"");
-  return read_dtype(argument, nb::cast<std::string>(value));
-}
-
 TransformerModel load(Array directory, Array dtype, Array device, Array new_head,
                       const std::vector<std::string>& new_labels) {
   ModelLoading loading;

@@ -19,6 +19,26 @@ Device read_device(const std::string& argument, nb::handle value) {
   return Device::parse(nb::cast<std::string>(value));
 }
 
+std::optional<DType> read_optional_dtype(const std::string& argument, nb::handle value) {
+  if (value.is_none()) return {};
+  if (!nb::isinstance<nb::str>(value)) refuse(argument, value, "a name, as \"float32\" or \"bfloat16\"");
+  return read_dtype(argument, nb::cast<std::string>(value));
+}
+
+Texts read_texts(const std::string& argument, nb::handle value) {
+  if (nb::isinstance<nb::str>(value)) return {{nb::cast<std::string>(value)}, true};
+  if (!nb::isinstance<nb::list>(value) && !nb::isinstance<nb::tuple>(value)) {
+    refuse(argument, value, "a str or a list of them");
+  }
+  Texts result;
+  for (const nb::handle text : value) {
+    const std::string place = argument + "[" + std::to_string(result.texts.size()) + "]";
+    if (!nb::isinstance<nb::str>(text)) refuse(place, text, "a str");
+    result.texts.push_back(nb::cast<std::string>(text));
+  }
+  return result;
+}
+
 Tensor read_tokens(Arrays& arrays, const char* name, nb::handle value) {
   nb::object array = nb::borrow(value);
   if (nb::isinstance<nb::list>(value) || nb::isinstance<nb::tuple>(value)) {

@@ -6,8 +6,8 @@
 #include <nanobind/stl/vector.h>
 
 #include <optional>
-#include <string_view>
 
+#include "bindings/text/code_points.h"
 #include "bindings/text/text_bindings.h"
 
 namespace headway::python {
@@ -15,39 +15,6 @@ namespace {
 
 using namespace nb::literals;
 using Array = nb::handle;
-
-// Turns byte offsets into numbers of code points.
-class CodePoints {
- public:
-  explicit CodePoints(std::string_view text) {
-    before_.reserve(text.size() + 1);
-    std::int64_t count = 0;
-    for (const char byte : text) {
-      before_.push_back(count);
-      if ((static_cast<unsigned char>(byte) & 0xc0) != 0x80) ++count;
-    }
-    before_.push_back(count);
-  }
-  // A byte inside a character counts as its beginning for `begin`, as its end for `end`.
-  nb::tuple operator()(const TokenOffsets& offsets) const { return nb::make_tuple(at(offsets.begin), end(offsets)); }
-
- private:
-  std::int64_t at(std::int64_t byte) const {
-    const auto place = static_cast<std::size_t>(byte);
-    if (place >= before_.size()) return before_.back();
-    // before_ of a continuation byte already counts its character.
-    return inside(place) ? before_[place] - 1 : before_[place];
-  }
-  std::int64_t end(const TokenOffsets& offsets) const {
-    const auto place = static_cast<std::size_t>(offsets.end);
-    return place >= before_.size() ? before_.back() : before_[place];
-  }
-  bool inside(std::size_t place) const {
-    return place > 0 && place + 1 < before_.size() && before_[place] == before_[place + 1];
-  }
-
-  std::vector<std::int64_t> before_;  // characters that begin before a byte
-};
 
 TokenizeOptions read_options(bool special_tokens, std::int64_t max_length, std::int64_t stride, Array truncated,
                              Array side) {
@@ -64,8 +31,8 @@ TokenizeOptions read_options(bool special_tokens, std::int64_t max_length, std::
 nb::object give_tokenized(const TokenizedText& text, const CodePoints& first, const CodePoints* second) {
   nb::list offsets;
   for (std::size_t i = 0; i < text.offsets.size(); ++i) {
-    const bool of_second = text.sequence[i] == 1 && second != nullptr;
-    offsets.append(text.sequence[i] < 0 ? nb::make_tuple(0, 0) : (of_second ? *second : first)(text.offsets[i]));
+    const CodePoints& points = text.sequence[i] == 1 && second != nullptr ? *second : first;
+    offsets.append(nb::make_tuple(points.begin(text.offsets[i].begin), points.end(text.offsets[i].end)));
   }
   return nb::module_::import_("headway._models")
       .attr("TokenizedText")(text.ids, text.type_ids, offsets, text.sequence, text.words);
