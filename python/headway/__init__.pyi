@@ -40,6 +40,13 @@ from headway._core import set_num_threads as set_num_threads
 from headway._core import set_random_seed as set_random_seed
 from headway._core import train as train
 from headway._core import warmup_schedule as warmup_schedule
+from headway._models import ModelCache as ModelCache
+from headway._models import ModelResult as ModelResult
+from headway._models import StreamingDecoder as StreamingDecoder
+from headway._models import TextTokenizer as TextTokenizer
+from headway._models import TokenizedText as TokenizedText
+from headway._models import TransformerModel as TransformerModel
+from headway._models import load_model as load_model
 
 __version__: str
 
