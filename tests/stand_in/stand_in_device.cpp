@@ -105,7 +105,7 @@ class StandInDevice final : public Backend {
     cpu_.column_sums(with_host(task, &ColumnSums::x, &ColumnSums::sums));
   }
   void rotary(const RotaryProblem& problem) override {
-    cpu_.rotary(with_host(problem, &RotaryProblem::x, &RotaryProblem::result));
+    cpu_.rotary(with_host(problem, &RotaryProblem::x, &RotaryProblem::result, &RotaryProblem::positions));
   }
   void compare(const CompareTask& task) override {
     cpu_.compare(with_host(task, &CompareTask::a, &CompareTask::b, &CompareTask::result));
