@@ -64,9 +64,6 @@ _TEXT_NAMES = frozenset(
     {
         "ModelCache",
         "ModelResult",
-        "StreamingDecoder",
-        "TextTokenizer",
-        "TokenizedText",
         "TransformerModel",
         "load_model",
     }

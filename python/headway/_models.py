@@ -2,14 +2,11 @@
 
 from typing import Any, NamedTuple
 
-from headway._text import ModelCache, StreamingDecoder, TextTokenizer, TransformerModel
+from headway._text import ModelCache, TransformerModel
 
 __all__ = [
     "ModelCache",
     "ModelResult",
-    "StreamingDecoder",
-    "TextTokenizer",
-    "TokenizedText",
     "TransformerModel",
     "load_model",
 ]

@@ -76,7 +76,7 @@ def test_gradients():
     assert gradients["head.output.weight"].shape == (3, 12)
     assert np.abs(gradients["embedding.weight"].numpy()).max() > 0
     before = loss.item()
-    optimizer = headway.AdamW(model.parameters(), learning_rate=0.01)
+    optimizer = headway.AdamW(model, learning_rate=0.01)
     optimizer.step()
     assert headway.ops.cross_entropy(model(headway.tensor(tokens(2, 7))), headway.tensor(np.array([0, 2]))).item() < before
 
