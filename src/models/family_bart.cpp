@@ -51,6 +51,7 @@ TransformerModelOptions read_bart_layout(const ModelConfig& config, HeadKind kin
   TransformerModelOptions options = {.kind = ModelKind::encoder_decoder};
   options.vocab_size = config.size("vocab_size", layout.vocab_size);
   read_tokens(config, layout.tokens, options);
+  options.padding_row = options.pad_id;
   options.decoder_start_id = config.token("decoder_start_token_id", layout.decoder_start, options.vocab_size);
   options.encoder = bart_stack(config, layout, "encoder");
   options.decoder = bart_stack(config, layout, "decoder");

@@ -32,6 +32,7 @@ TransformerModelOptions read_bert_base(const ModelConfig& config, const TokenDef
   TransformerModelOptions options = {.kind = ModelKind::encoder};
   options.vocab_size = config.size("vocab_size", vocab_size);
   read_tokens(config, tokens, options);
+  options.padding_row = options.pad_id;
   const BlockOptions block = bert_block(config);
   StackOptions& stack = options.encoder;
   stack.layers = same_layers(config.layers("num_hidden_layers", 12), block);

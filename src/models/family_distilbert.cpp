@@ -42,6 +42,7 @@ TransformerModelOptions read_distilbert(const ModelConfig& given, HeadKind kind)
   TransformerModelOptions options = {.kind = ModelKind::encoder};
   options.vocab_size = config.size("vocab_size", 30522);
   read_tokens(config, {.pad = 0}, options);
+  options.padding_row = options.pad_id;
   StackOptions& stack = options.encoder;
   stack.layers = same_layers(config.layers("n_layers", 6), block);
   stack.width = block.width;

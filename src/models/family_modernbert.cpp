@@ -67,6 +67,7 @@ TransformerModelOptions read_modernbert(const ModelConfig& config, HeadKind kind
   TransformerModelOptions options = {.kind = ModelKind::encoder};
   options.vocab_size = config.size("vocab_size", 50368);
   read_tokens(config, {.bos = 50281, .eos = 50282, .pad = 50283}, options);
+  options.padding_row = options.pad_id;
   StackOptions& stack = options.encoder;
   stack.width = config.size("hidden_size", 768);
   stack.layers = modernbert_layers(config, stack.width);

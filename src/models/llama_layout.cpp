@@ -33,6 +33,7 @@ TransformerModelOptions read_llama_layout(const ModelConfig& config, HeadKind ki
   TransformerModelOptions options = {.kind = ModelKind::decoder};
   options.vocab_size = config.size("vocab_size", defaults.vocab_size);
   read_tokens(config, defaults.tokens, options);
+  options.padding_row = options.pad_id;
   const BlockOptions block = llama_block(config, defaults);
   StackOptions& stack = options.decoder;
   stack.layers = same_layers(config.layers("num_hidden_layers", defaults.layers), block);

@@ -5,6 +5,7 @@
 #include "headway/safetensors.h"
 #include "headway/transformer_model.h"
 #include "models/model_parameters.h"
+#include "models/transformer_model_parts.h"
 
 namespace headway::inline v0 {
 
