@@ -34,11 +34,12 @@ class TokenizedText(NamedTuple):
     words: list  # the number of the word in its text; -1 for added tokens
 
 
-def load_model(directory, dtype=None, device="cpu", new_head=None, new_labels=()):
+def load_model(directory, dtype=None, device="cpu", mapped=True, new_head=None, new_labels=()):
     """The model of a Hugging Face directory, of any family, in evaluation mode: model(ids) gives logits, or hidden
     states where the model has no head.
 
-    dtype converts the parameters; by default they stay as they lie in the files. new_head replaces the head for
-    fine-tuning: "language_model", "sequence", "tokens" or "span", with the names of its classes in new_labels.
+    dtype converts the parameters; by default they stay as they are in the files, which stay mapped: mapped=False gives
+    a model that is to be trained memory of its own. new_head replaces the head for fine-tuning: "language_model",
+    "sequence", "tokens" or "span", with the names of its classes in new_labels.
     """
-    return TransformerModel.load(directory, dtype, device, new_head, list(new_labels or ()))
+    return TransformerModel.load(directory, dtype, device, mapped, new_head, list(new_labels or ()))

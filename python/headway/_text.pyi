@@ -23,6 +23,7 @@ class TransformerModel(Module):
         directory: _Path,
         dtype: str | None = None,
         device: str = "cpu",
+        mapped: bool = True,
         new_head: Literal["none", "language_model", "sequence", "tokens", "span"] | None = None,
         new_labels: Sequence[str] = (),
     ) -> TransformerModel: ...

@@ -44,7 +44,9 @@ class Draw:
         self.batch = self.random.randint(1, 3)
         self.layers = self.random.randint(1, 3)
         self.vocabulary = self.random.randint(30, 99)
-        self.padding = ("none", "right", "left", "both")[number % 4]
+        # Where the first token stands for the text, transformers takes what is at the first position.
+        pools = head in ("none", "sequence") and FAMILIES[family][1] is ENCODER_HEADS
+        self.padding = ("none", "right", *(("none", "right") if pools else ("left", "both")))[number % 4]
 
     def choice(self, *values):
         return self.random.choice(values)
@@ -269,7 +271,6 @@ def gemma3_text(draw):
     )
     return transformers.Gemma3TextConfig(
         **sizes, sliding_window=draw.integer(2, 16), query_pre_attn_scalar=draw.integer(4, 64),
-        attn_logit_softcapping=draw.choice(None, draw.number_between(0.5, 20)),
         final_logit_softcapping=draw.choice(None, draw.number_between(1, 20)), attention_bias=draw.flag(),
         layer_types=layer_types(draw), hidden_activation=draw.choice("gelu_pytorch_tanh", "gelu"),
     )
@@ -321,9 +322,11 @@ def marian(draw):
 
 
 def t5(draw):
+    # generate() of transformers makes a cache for as many layers as the encoder has.
+    decoder_layers = draw.integer(1, draw.layers if draw.generates else 3)
     return transformers.T5Config(
         d_model=draw.integer(8, 40), d_kv=draw.choice(3, 4, 8, 11), d_ff=draw.integer(9, 48), num_heads=draw.integer(1, 4),
-        num_layers=draw.layers, num_decoder_layers=draw.integer(1, 3), vocab_size=draw.vocabulary,
+        num_layers=draw.layers, num_decoder_layers=decoder_layers, vocab_size=draw.vocabulary,
         relative_attention_num_buckets=2 * draw.integer(2, 12), relative_attention_max_distance=draw.integer(16, 60),
         dropout_rate=0.0, classifier_dropout=0.0, layer_norm_epsilon=draw.choice(1e-6, 1e-5), initializer_factor=1.0,
         feed_forward_proj=draw.choice("relu", "gated-gelu", "gated-silu", "gelu"), tie_word_embeddings=draw.flag(),

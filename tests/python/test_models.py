@@ -136,8 +136,11 @@ def test_files(config, tmp_path):
 
 def test_a_new_head(tmp_path):
     make(BERT).save(tmp_path)
-    model = headway.load_model(tmp_path, new_head="tokens", new_labels=["O", "B-PER", "I-PER"])
+    model = headway.load_model(tmp_path, mapped=False, new_head="tokens", new_labels=["O", "B-PER", "I-PER"])
     assert model.labels == ["O", "B-PER", "I-PER"] and model(tokens(2, 5)).shape == (2, 5, 3)
+    headway.AdamW(model)  # can be trained
+    with pytest.raises(ValueError, match="constant memory"):
+        headway.AdamW(headway.load_model(tmp_path))
 
 
 def test_errors(tmp_path):

@@ -18,11 +18,12 @@ using Array = nb::handle;
 constexpr std::array kKinds = {"encoder", "decoder", "encoder_decoder"};
 constexpr std::array kHeads = {"none", "language_model", "sequence", "tokens", "span"};
 
-TransformerModel load(Array directory, Array dtype, Array device, Array new_head,
+TransformerModel load(Array directory, Array dtype, Array device, bool mapped, Array new_head,
                       const std::vector<std::string>& new_labels) {
   ModelLoading loading;
   loading.dtype = read_optional_dtype("load_model: dtype", dtype);
   loading.device = read_device("load_model: device", device);
+  loading.mapped = mapped;
   if (!new_head.is_none()) {
     const std::vector<std::string_view> names(kHeads.begin(), kHeads.end());
     loading.new_head = static_cast<HeadKind>(read_choice("load_model: new_head", new_head, names));
@@ -228,7 +229,7 @@ void bind_models(nb::module_& module) {
       "A model of any family: embeddings, blocks and a head. load_model() reads one from a Hugging Face directory, "
       "from_config() makes one with initial values.");
   model
-      .def_static("load", &load, "directory"_a, "dtype"_a.none() = nb::none(), "device"_a = "cpu",
+      .def_static("load", &load, "directory"_a, "dtype"_a.none() = nb::none(), "device"_a = "cpu", "mapped"_a = true,
                   "new_head"_a.none() = nb::none(), "new_labels"_a = std::vector<std::string>(),
                   "The model of a Hugging Face directory: see load_model().")
       .def_static("from_config", &from_config, "config"_a, "dtype"_a = "float32",
