@@ -207,8 +207,9 @@ def llama_sizes(draw):
 
 def stretched(draw, sizes):
     """Scalings that depend on the length do so within the texts drawn here."""
-    if sizes["rope_parameters"]["rope_type"] in ("dynamic", "longrope") and not draw.generates:
-        sizes["max_position_embeddings"] = draw.choice(16, 64)
+    kind = sizes["rope_parameters"]["rope_type"]
+    if kind in ("dynamic", "longrope") and not draw.generates:
+        sizes["max_position_embeddings"] = 64 if kind == "longrope" else draw.choice(16, 64)
     return sizes
 
 
@@ -265,9 +266,10 @@ def gemma2(draw):
 def gemma3_text(draw):
     """Norms of queries and keys, and a base and a scaling for each kind of layer."""
     sizes = llama_sizes(draw)
+    full = rope(draw, sizes["head_dim"], kinds=("default", "linear", "yarn", "llama3"))
+    full.pop("truncate", None)  # transformers looks for it beside the kinds of layers
     sizes["rope_parameters"] = dict(
-        sliding_attention=dict(rope_type="default", rope_theta=draw.choice(100.0, 10000.0)),
-        full_attention=rope(draw, sizes["head_dim"], kinds=("default", "linear", "yarn", "llama3")),
+        sliding_attention=dict(rope_type="default", rope_theta=draw.choice(100.0, 10000.0)), full_attention=full
     )
     return transformers.Gemma3TextConfig(
         **sizes, sliding_window=draw.integer(2, 16), query_pre_attn_scalar=draw.integer(4, 64),
