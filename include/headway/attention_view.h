@@ -62,7 +62,7 @@ HEADWAY_API std::string attention_html(const AttentionRecord& record);
 HEADWAY_API std::string attention_json(const AttentionRecord& record);
 
 struct AttentionDrawing {
-  std::string part = "cross";
+  std::string part = {};    // empty: "cross" where there is one, else the first
   std::int64_t layer = -1;  // from 0; -1: the last
   std::int64_t head = -1;   // from 0; -1: all heads side by side
 };

@@ -28,11 +28,20 @@ enum class TextPooling {
   last,           // of the last token
 };
 
-// What follows the model. More than one pooling concatenates them, in the order that the enumeration has.
+// activation(x weight^T + bias) of a pooled vector.
+struct TextDense {
+  Tensor weight;     // float32 [outputs, inputs]
+  Tensor bias = {};  // float32 [outputs], or undefined
+  Activation activation = Activation::tanh;
+};
+
+// What surrounds the model.
 struct TextEncoderOptions {
-  std::vector<TextPooling> pooling = {TextPooling::mean};
-  bool normalize = false;       // to length 1, at the end
-  bool include_prompt = true;   // false: tokens of the prompt are not pooled
+  std::vector<TextPooling> pooling = {TextPooling::mean};  // several are concatenated
+  std::vector<TextDense> dense = {};                       // after pooling, one after the other
+  bool normalize = false;                                  // to length 1, at the end
+  bool lower_case = false;                                 // of texts, before they are tokenized
+  bool include_prompt = true;                              // false: tokens of the prompt are not pooled
   std::int64_t max_length = 0;  // the most tokens of a text; 0: what the model has positions for
   std::map<std::string, std::string> prompts = {};
   std::string default_prompt = {};  // a name in `prompts`; empty: none
