@@ -62,8 +62,21 @@ __version__ = version()
 # What headway._models has; libheadway_text is loaded when one of them is first asked for.
 _TEXT_NAMES = frozenset(
     {
+        "Answer",
+        "Answers",
+        "LabelScore",
+        "MaskFiller",
+        "MaskWord",
         "ModelCache",
         "ModelResult",
+        "QuestionAnswerer",
+        "StreamingDecoder",
+        "TaggedSpan",
+        "TextClassifier",
+        "TextEncoder",
+        "TextTokenizer",
+        "TokenTagger",
+        "TokenizedText",
         "TransformerModel",
         "load_model",
     }

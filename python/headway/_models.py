@@ -2,11 +2,34 @@
 
 from typing import Any, NamedTuple
 
-from headway._text import ModelCache, TransformerModel
+from headway._text import (
+    MaskFiller,
+    ModelCache,
+    QuestionAnswerer,
+    StreamingDecoder,
+    TextClassifier,
+    TextEncoder,
+    TextTokenizer,
+    TokenTagger,
+    TransformerModel,
+)
 
 __all__ = [
+    "Answer",
+    "Answers",
+    "LabelScore",
+    "MaskFiller",
+    "MaskWord",
     "ModelCache",
     "ModelResult",
+    "QuestionAnswerer",
+    "StreamingDecoder",
+    "TaggedSpan",
+    "TextClassifier",
+    "TextEncoder",
+    "TextTokenizer",
+    "TokenTagger",
+    "TokenizedText",
     "TransformerModel",
     "load_model",
 ]
@@ -32,6 +55,49 @@ class TokenizedText(NamedTuple):
     offsets: list  # (begin, end) in characters of the text that `sequence` says
     sequence: list  # 0 or 1: the text that the token is of; -1: an added token
     words: list  # the number of the word in its text; -1 for added tokens
+
+
+class LabelScore(NamedTuple):
+    """A label of a text."""
+
+    label: str
+    score: float
+    id: int
+
+
+class TaggedSpan(NamedTuple):
+    """Tokens of one label: the characters [begin, end) of a text."""
+
+    label: str
+    score: float
+    begin: int
+    end: int
+    text: str
+
+
+class Answer(NamedTuple):
+    """The characters [begin, end) of a context; an empty text means that there is no answer."""
+
+    text: str
+    score: float
+    begin: int
+    end: int
+
+
+class Answers(NamedTuple):
+    """Answers to one question, the best first, and the score of there being none."""
+
+    best: list
+    no_answer: float
+
+
+class MaskWord(NamedTuple):
+    """A word for a mask, and the whole text with it."""
+
+    word: str
+    score: float
+    text: str
+    id: int
 
 
 def load_model(directory, dtype=None, device="cpu", mapped=True, new_head=None, new_labels=()):

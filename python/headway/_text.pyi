@@ -1,9 +1,9 @@
 import os
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from headway._core import Mask, Module
-from headway._models import ModelResult, TokenizedText
+from headway._models import Answers, LabelScore, MaskWord, ModelResult, TaggedSpan, TokenizedText
 
 _Path = str | os.PathLike[str]
 # Integers: an array of any library, or lists of them.
@@ -179,3 +179,128 @@ class StreamingDecoder:
     def add(self, id: int) -> str: ...
 
     def finish(self) -> str: ...
+
+class _Task:
+    @overload
+    def __init__(self, directory: _Path, device: str = "cpu", dtype: str | None = None) -> None: ...
+
+    @overload
+    def __init__(self, model: TransformerModel, tokenizer: TextTokenizer) -> None: ...
+
+    @property
+    def max_length(self) -> int: ...
+
+    @property
+    def model(self) -> TransformerModel: ...
+
+    @property
+    def tokenizer(self) -> TextTokenizer: ...
+
+class TextEncoder(_Task):
+    def embed(
+        self,
+        texts: str | Sequence[str],
+        *,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+        normalize: bool | None = None,
+        batch_tokens: int = 0,
+    ) -> Any: ...
+
+    @property
+    def width(self) -> int: ...
+
+    def save(self, directory: _Path) -> None: ...
+
+class TextClassifier(_Task):
+    @overload
+    def classify(
+        self,
+        texts: str,
+        pairs: str | None = None,
+        *,
+        most: int = 0,
+        scores: Literal["softmax", "sigmoid", "logits"] | None = None,
+        batch_tokens: int = 0,
+    ) -> list[LabelScore]: ...
+
+    @overload
+    def classify(
+        self,
+        texts: Sequence[str],
+        pairs: Sequence[str] | None = None,
+        *,
+        most: int = 0,
+        scores: Literal["softmax", "sigmoid", "logits"] | None = None,
+        batch_tokens: int = 0,
+    ) -> list[list[LabelScore]]: ...
+
+    def logits(self, texts: str | Sequence[str], *, batch_tokens: int = 0) -> Any: ...
+
+    @property
+    def labels(self) -> list[str]: ...
+
+class TokenTagger(_Task):
+    @overload
+    def tag(
+        self,
+        texts: str,
+        *,
+        aggregation: Literal["none", "simple", "first", "average", "max"] = "simple",
+        ignored: Sequence[str] = ("O",),
+        stride: int = 64,
+        batch_tokens: int = 0,
+    ) -> list[TaggedSpan]: ...
+
+    @overload
+    def tag(
+        self,
+        texts: Sequence[str],
+        *,
+        aggregation: Literal["none", "simple", "first", "average", "max"] = "simple",
+        ignored: Sequence[str] = ("O",),
+        stride: int = 64,
+        batch_tokens: int = 0,
+    ) -> list[list[TaggedSpan]]: ...
+
+    @property
+    def labels(self) -> list[str]: ...
+
+class QuestionAnswerer(_Task):
+    @overload
+    def answer(
+        self,
+        question: str,
+        context: str,
+        *,
+        num_best: int = 1,
+        max_answer_length: int = 15,
+        max_length: int = 384,
+        stride: int = 128,
+        allow_no_answer: bool = False,
+        whole_words: bool = True,
+        batch_tokens: int = 0,
+    ) -> Answers: ...
+
+    @overload
+    def answer(
+        self,
+        question: Sequence[tuple[str, str]],
+        context: None = None,
+        *,
+        num_best: int = 1,
+        max_answer_length: int = 15,
+        max_length: int = 384,
+        stride: int = 128,
+        allow_no_answer: bool = False,
+        whole_words: bool = True,
+        batch_tokens: int = 0,
+    ) -> list[Answers]: ...
+
+class MaskFiller(_Task):
+    def fill(
+        self, texts: str | Sequence[str], *, most: int = 5, targets: Sequence[str] = (), batch_tokens: int = 0
+    ) -> list[list[MaskWord]] | list[list[list[MaskWord]]]: ...
+
+    @property
+    def mask_token(self) -> str: ...

@@ -189,3 +189,98 @@ except ImportError as error:
 """
     output = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert "headway.load_model needs the text library" in output
+
+
+# A word for each letter, with the special tokens of BERT.
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz", "##s", "é", "🐈", "##t"]
+SPECIAL_TOKENS = [
+    dict(id=i, content=VOCABULARY[i], special=True, single_word=False, lstrip=False, rstrip=False, normalized=False)
+    for i in range(5)
+]
+TOKENIZER = dict(
+    version="1.0", truncation=None, padding=None, added_tokens=SPECIAL_TOKENS, normalizer=None,
+    pre_tokenizer=dict(type="BertPreTokenizer"),
+    post_processor=dict(
+        type="BertProcessing", sep=["[SEP]", VOCABULARY.index("[SEP]")], cls=["[CLS]", VOCABULARY.index("[CLS]")]
+    ),
+    decoder=dict(type="WordPiece", prefix="##", cleanup=False),
+    model=dict(
+        type="WordPiece", unk_token="[UNK]", continuing_subword_prefix="##", max_input_chars_per_word=100,
+        vocab={token: i for i, token in enumerate(VOCABULARY)},
+    ),
+)
+
+
+def make_tokenizer():
+    return headway.TextTokenizer.from_json(json.dumps(TOKENIZER))
+
+
+def test_a_tokenizer():
+    tokenizer = make_tokenizer()
+    assert len(tokenizer) == len(VOCABULARY) and tokenizer.token(5) == "a" and tokenizer.id("b") == 6
+    assert tokenizer.id("no such token") is None and tokenizer.is_special(2) and not tokenizer.is_special(5)
+    text = tokenizer.tokenize("é 🐈 cat", "as")
+    assert [VOCABULARY[i] for i in text.ids] == ["[CLS]", "é", "🐈", "[UNK]", "[SEP]", "a", "##s", "[SEP]"]
+    assert text.offsets == [(0, 0), (0, 1), (2, 3), (4, 7), (0, 0), (0, 1), (1, 2), (0, 0)]  # characters, not bytes
+    assert text.sequence == [-1, 0, 0, 0, -1, 1, 1, -1] and text.type_ids == [0] * 5 + [1] * 3
+    assert tokenizer.encode("a b") == [2, 5, 6, 3] and tokenizer.encode(["a", "b"], False) == [[5], [6]]
+    assert tokenizer.decode(np.array([2, 5, 31, 3])) == "as"
+    assert len(tokenizer.tokenize("a b c d", max_length=4).ids) == 4
+    windows = tokenizer.tokenize_windows("a b c d e", max_length=4, stride=1)
+    assert [window.offsets[1] for window in windows] == [(0, 1), (2, 3), (4, 5), (6, 7)]
+    decoder = headway.StreamingDecoder(tokenizer)
+    assert "".join([decoder.add(i) for i in (5, 31, 33)] + [decoder.finish()]) == "as🐈"
+    with pytest.raises(ValueError, match="id"):
+        tokenizer.decode([1000])
+    with pytest.raises(TypeError, match="text is of type int, expected a str or a list of them"):
+        tokenizer.encode(3)
+
+
+def test_embedding_texts():
+    bare = dict(BERT, architectures=["BertModel"])
+    encoder = headway.TextEncoder(make(bare), make_tokenizer())
+    vectors = encoder.embed(["a b c", "🐈", ""])
+    assert vectors.shape == (3, encoder.width) == (3, 12) and vectors.dtype == np.float32
+    np.testing.assert_allclose(encoder.embed("🐈"), vectors[1], atol=1e-6)
+    ids = np.array(encoder.tokenizer.encode("a b c"))[None]
+    np.testing.assert_allclose(encoder.model.forward(ids).hidden.mean(1)[0], vectors[0], atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(encoder.embed(["a"], normalize=True)), 1, atol=1e-6)
+    with pytest.raises(TypeError, match=r"texts\[1\] is of type int, expected a str"):
+        encoder.embed(["a", 3])
+
+
+def test_labels_of_texts():
+    classifier = headway.TextClassifier(make(BERT), make_tokenizer())
+    (label, score, number), *_ = classifier.classify("a b")
+    assert label == classifier.labels[number] and 1 / 3 <= score <= 1
+    both = classifier.classify(["a b", "c"], most=1)
+    assert [len(labels) for labels in both] == [1, 1] and both[0][0].label == label
+    assert sum(entry.score for entry in classifier.classify("a", "b")) == pytest.approx(1, abs=1e-6)
+    assert classifier.logits(["a", "b"]).shape == (2, 3)
+    with pytest.raises(ValueError, match="scores is \"x\""):
+        classifier.classify("a", scores="x")
+
+
+def test_labels_of_tokens_and_answers():
+    config = dict(BERT, architectures=["BertForTokenClassification"])
+    spans = headway.TokenTagger(make(config), make_tokenizer()).tag("é 🐈 b", aggregation="none", ignored=[])
+    assert [(span.begin, span.end, span.text) for span in spans] == [(0, 1, "é"), (2, 3, "🐈"), (4, 5, "b")]
+    config = dict(BERT, architectures=["BertForQuestionAnswering"], id2label={"0": "x", "1": "y"})
+    answerer = headway.QuestionAnswerer(make(config), make_tokenizer())
+    answers = answerer.answer("a b", "é 🐈 d", num_best=2)
+    assert len(answers.best) == 2 and all("é 🐈 d"[a.begin : a.end] == a.text for a in answers.best)
+    assert answerer.answer([("a b", "é 🐈 d")])[0].best[0] == answers.best[0]
+    with pytest.raises(TypeError, match="expected a str with a context"):
+        answerer.answer("a b")
+
+
+def test_masked_words(tmp_path):
+    make(dict(BERT, architectures=["BertForMaskedLM"], vocab_size=len(VOCABULARY))).save(tmp_path)
+    (tmp_path / "tokenizer.json").write_text(json.dumps(TOKENIZER))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(dict(mask_token="[MASK]", pad_token="[PAD]")))
+    filler = headway.MaskFiller(tmp_path)
+    assert filler.tokenizer.mask_id == 4 and filler.tokenizer.pad_id == 0 and filler.model.family == "bert"
+    (words,) = filler.fill("a [MASK] c", most=3)
+    assert len(words) == 3 and words[0].score >= words[1].score and filler.mask_token == "[MASK]"
+    (words,) = filler.fill("a [MASK] c", targets=["b"])
+    assert [word.word for word in words] == ["b"]

@@ -13,6 +13,7 @@ namespace headway::python {
 // Each adds the classes and functions of one noun to the module.
 void bind_models(nb::module_& module);
 void bind_text_tokenizer(nb::module_& module);
+void bind_tasks(nb::module_& module);
 
 // A path from a str or an os.PathLike.
 std::filesystem::path read_path(const std::string& argument, nb::handle value);
