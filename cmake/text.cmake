@@ -23,7 +23,7 @@ add_library(headway_text ${headway_library_type} $<TARGET_OBJECTS:headway_text_o
             $<$<BOOL:${HEADWAY_SHARED}>:$<TARGET_OBJECTS:headway_base>>)
 add_library(headway::text ALIAS headway_text)
 set_target_properties(headway_text PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0 EXPORT_NAME text
-                                              INSTALL_RPATH "$ORIGIN")
+                                              INSTALL_RPATH "$ORIGIN" BUILD_WITH_INSTALL_RPATH ON)
 target_link_libraries(headway_text PUBLIC headway PRIVATE ${headway_text_packages})
 
 # The same objects beside the internals of libheadway, for the tests.

@@ -63,8 +63,13 @@ void bind_base(nb::module_& module) {
       .def("eval", &Module::eval, "The opposite of train().")
       .def_prop_ro("is_training", &Module::is_training, "Whether dropout works.")
       .def(
-          "to", [](const Module& self, const std::string& dtype) { self.to(read_dtype("to: dtype", dtype)); },
-          "dtype"_a, "Converts every floating parameter and buffer.")
+          "to",
+          [](const Module& self, const std::string& target) {
+            if (Device::is_name(target)) return self.to(Device::parse(target));
+            self.to(read_dtype("to: target", target));
+          },
+          "target"_a,
+          "Converts every floating parameter and buffer to a dtype, or moves all to a device: \"cpu\", \"cuda\".")
       .def("freeze", &Module::freeze, "No gradients of any parameter are wanted.")
       .def("unfreeze", &Module::unfreeze, "The opposite of freeze().")
       .def("zero_grad", &Module::zero_grad, "Forgets all gradients.");

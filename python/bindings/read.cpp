@@ -1,6 +1,7 @@
 // Reading plain Python values, with errors that name the argument.
 #include <nanobind/stl/string.h>
 
+#include <array>
 #include <limits>
 
 #include "bindings/bindings.h"
@@ -84,6 +85,17 @@ Weights read_weights(const std::string& argument, nb::handle value) {
   if (!nb::isinstance<nb::str>(value)) refuse(argument, value, "True, False or \"mean\"");
   read_choice(argument, value, {"mean"});
   return Weights::mean;
+}
+
+DType read_dtype(const std::string& argument, std::string_view name) {
+  constexpr std::array kDTypes = {DType::float32, DType::float64, DType::bfloat16, DType::float16,
+                                  DType::int32,   DType::int64,   DType::boolean};
+  for (const DType dtype : kDTypes) {
+    if (dtype_name(dtype) == name) return dtype;
+  }
+  throw nb::value_error((argument + " is \"" + std::string(name) +
+                         "\", expected float32, float64, bfloat16, float16, int32, int64 or bool")
+                            .c_str());
 }
 
 }  // namespace headway::python

@@ -50,6 +50,7 @@ void bind_settings(nb::module_& module) {
   module.def(
       "call_count", []() { return calls.load(std::memory_order_relaxed); },
       "How many computations this module has run since it was imported.");
+  module.def("_count_call", &count_call, "Counts a computation of another module of the package.");
   module.def("gradients_enabled", &gradients_enabled, "Whether this thread records operations for gradients.");
 
   nb::class_<NoGrad>(module, "no_grad", "While it lasts, this thread records nothing for gradients.")

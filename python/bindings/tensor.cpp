@@ -244,17 +244,6 @@ void bind_changes(nb::class_<Tensor>& tensor) {
 
 }  // namespace
 
-nb::object to_python(const Tensor& tensor) { return tensor.defined() ? nb::cast(tensor) : nb::object(nb::none()); }
-
-DType read_dtype(const std::string& argument, std::string_view name) {
-  for (const Element& element : kElements) {
-    if (dtype_name(element.dtype) == name) return element.dtype;
-  }
-  throw nb::value_error((argument + " is \"" + std::string(name) +
-                         "\", expected float32, float64, bfloat16, float16, int32, int64 or bool")
-                            .c_str());
-}
-
 DType dtype_of_code(const nb::dlpack::dtype& code, const std::string& argument) {
   for (const Element& element : kElements) {
     if (element.code == code) return element.dtype;

@@ -5,6 +5,7 @@
 >>> headway.attention(q, k, v, causal="top_left").shape
 (1, 2, 3, 4)
 
+load_model() and the classes for text come from a second library, which is loaded when one of them is first used.
 headway.torch has PyTorch's own signatures, with automatic gradients; headway.transformers serves Hugging Face's models.
 """
 
@@ -57,6 +58,29 @@ from headway._core import (
 )
 
 __version__ = version()
+
+# What headway._models has; libheadway_text is loaded when one of them is first asked for.
+_TEXT_NAMES = frozenset(
+    {
+        "Answer",
+        "Answers",
+        "LabelScore",
+        "MaskFiller",
+        "MaskWord",
+        "ModelCache",
+        "ModelResult",
+        "QuestionAnswerer",
+        "StreamingDecoder",
+        "TaggedSpan",
+        "TextClassifier",
+        "TextEncoder",
+        "TextTokenizer",
+        "TokenTagger",
+        "TokenizedText",
+        "TransformerModel",
+        "load_model",
+    }
+)
 
 __all__ = [
     "Adam",
@@ -114,3 +138,22 @@ def info():
         "instruction_sets": instruction_sets(),
         "num_threads": num_threads(),
     }
+
+
+def __getattr__(name):
+    if name not in _TEXT_NAMES:
+        raise AttributeError(f"module 'headway' has no attribute '{name}'")
+    try:
+        from headway import _models
+    except ImportError as error:
+        raise ImportError(
+            f"headway.{name} needs the text library, libheadway_text, which this build of the package was made without "
+            f"or whose own libraries are missing: {error}"
+        ) from error
+    for text_name in _TEXT_NAMES:
+        globals()[text_name] = getattr(_models, text_name)
+    return globals()[name]
+
+
+def __dir__():
+    return sorted(set(globals()) | _TEXT_NAMES)

@@ -40,6 +40,23 @@ from headway._core import set_num_threads as set_num_threads
 from headway._core import set_random_seed as set_random_seed
 from headway._core import train as train
 from headway._core import warmup_schedule as warmup_schedule
+from headway._models import Answer as Answer
+from headway._models import Answers as Answers
+from headway._models import LabelScore as LabelScore
+from headway._models import MaskFiller as MaskFiller
+from headway._models import MaskWord as MaskWord
+from headway._models import ModelCache as ModelCache
+from headway._models import ModelResult as ModelResult
+from headway._models import QuestionAnswerer as QuestionAnswerer
+from headway._models import StreamingDecoder as StreamingDecoder
+from headway._models import TaggedSpan as TaggedSpan
+from headway._models import TextClassifier as TextClassifier
+from headway._models import TextEncoder as TextEncoder
+from headway._models import TextTokenizer as TextTokenizer
+from headway._models import TokenTagger as TokenTagger
+from headway._models import TokenizedText as TokenizedText
+from headway._models import TransformerModel as TransformerModel
+from headway._models import load_model as load_model
 
 __version__: str
 

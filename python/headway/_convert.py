@@ -69,6 +69,17 @@ def to_core(array, name="array"):
     )
 
 
+def tokens_of_lists(lists, name):
+    """Lists of token ids as a NumPy array [batch, length]; a flat list is a batch of one."""
+    try:
+        array = numpy.asarray(lists)
+    except ValueError:
+        raise ValueError(f"{name} has rows of different lengths, expected one length: pad them and give lengths")
+    if array.ndim not in (1, 2) or array.size and array.dtype.kind not in "iu":
+        raise TypeError(f"{name} is a list of other things, expected integers or lists of integers")
+    return numpy.atleast_2d(array.astype(numpy.int64))
+
+
 def tensor(array):
     """The array as a headway.Tensor, which records gradients; on the same memory wherever its strides allow it."""
     return to_core(array, "tensor: array")[0]

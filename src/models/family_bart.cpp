@@ -81,7 +81,6 @@ TransformerModelOptions read_pegasus(const ModelConfig& config, HeadKind kind) {
                            .decoder_start = 0});
 }
 TransformerModelOptions read_marian(const ModelConfig& config, HeadKind kind) {
-  config.require("share_encoder_decoder_embeddings", true);
   config.require("static_position_embeddings", true);
   config.require("normalize_before", false);
   config.require("normalize_embedding", false);
@@ -96,6 +95,7 @@ TransformerModelOptions read_marian(const ModelConfig& config, HeadKind kind) {
   const std::int64_t decoder_vocab = config.integer("decoder_vocab_size", options.vocab_size);
   check(decoder_vocab == options.vocab_size, config.name(), ": decoder_vocab_size is ", decoder_vocab,
         ", expected vocab_size, ", options.vocab_size);
+  options.separate_embeddings = !config.boolean("share_encoder_decoder_embeddings", true);
   // One product instead of three, which trains faster.
   for (BlockOptions& block : options.encoder.layers) block.fused_qkv = true;
   for (BlockOptions& block : options.decoder.layers) block.fused_qkv = true;
@@ -125,10 +125,11 @@ void add_bart_blocks(const std::string& stack, std::vector<TensorName>& names) {
   add("feed_forward_norm", layer + "final_layer_norm");
 }
 
-std::vector<TensorName> bart_names(const TransformerModelOptions&) {
-  std::vector<TensorName> names = {
-      {"embedding", "shared"}, {"head.output.weight", "lm_head.weight"}, {"head.output.bias", "final_logits_bias"}};
+std::vector<TensorName> bart_names(const TransformerModelOptions& options) {
+  std::vector<TensorName> names = {{"head.output.weight", "lm_head.weight"}, {"head.output.bias", "final_logits_bias"}};
+  if (!options.separate_embeddings) names.push_back({"embedding", "shared"});
   for (const std::string stack : {"encoder", "decoder"}) {
+    if (options.separate_embeddings) names.push_back({stack + ".embedding", stack + ".embed_tokens"});
     names.push_back({stack + ".positions", stack + ".embed_positions"});
     names.push_back({stack + ".embedding_norm", stack + ".layernorm_embedding"});
     names.push_back({stack + ".norm", stack + ".layer_norm"});

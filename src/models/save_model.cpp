@@ -74,7 +74,10 @@ void TransformerModel::save(const std::filesystem::path& directory, std::optiona
     add_file_tensors(tensor, prefix, dtype ? parameter.to(*dtype) : parameter, tensors);
   }
   const DType written = dtype.value_or(parameters_dtype(*this));
-  if (family.writes_positions) add_positions(options(), prefix, written, tensors);
+  // Models without a head have the tables in every family.
+  if (family.writes_positions || options().head.kind == HeadKind::none) {
+    add_positions(options(), prefix, written, tensors);
+  }
   save_safetensors(directory / "model.safetensors", tensors, {{"format", "pt"}});
   const std::string generation = generation_config();
   if (!generation.empty()) internal::replace_file(directory / "generation_config.json", generation);

@@ -1,0 +1,111 @@
+"""Models of every family from their Hugging Face directories, and what works on text: the face of headway._text."""
+
+from typing import Any, NamedTuple
+
+from headway._text import (
+    MaskFiller,
+    ModelCache,
+    QuestionAnswerer,
+    StreamingDecoder,
+    TextClassifier,
+    TextEncoder,
+    TextTokenizer,
+    TokenTagger,
+    TransformerModel,
+)
+
+__all__ = [
+    "Answer",
+    "Answers",
+    "LabelScore",
+    "MaskFiller",
+    "MaskWord",
+    "ModelCache",
+    "ModelResult",
+    "QuestionAnswerer",
+    "StreamingDecoder",
+    "TaggedSpan",
+    "TextClassifier",
+    "TextEncoder",
+    "TextTokenizer",
+    "TokenTagger",
+    "TokenizedText",
+    "TransformerModel",
+    "load_model",
+]
+
+
+class ModelResult(NamedTuple):
+    """What TransformerModel.forward() gives: arrays of the tokens' kind, None where the model has no such part."""
+
+    logits: Any  # of the head: [batch, length, vocab_size], [batch, labels], [batch, length, labels]
+    hidden: Any  # [batch, length, width]: the last hidden states
+    pooled: Any  # [batch, width], of a pooler
+    memory: Any  # [batch, source_length, width]: the encoder's of an encoder-decoder
+    encoder_weights: list  # a layer's [batch, heads, queries, keys] for each layer, where they were asked for
+    decoder_weights: list
+    cross_weights: list
+
+
+class TokenizedText(NamedTuple):
+    """A text, or a pair of texts, as tokens; all lists have one length."""
+
+    ids: list
+    type_ids: list  # 0 for the first text of a pair, 1 for the second
+    offsets: list  # (begin, end) in characters of the text that `sequence` says
+    sequence: list  # 0 or 1: the text that the token is of; -1: an added token
+    words: list  # the number of the word in its text; -1 for added tokens
+
+
+class LabelScore(NamedTuple):
+    """A label of a text."""
+
+    label: str
+    score: float
+    id: int
+
+
+class TaggedSpan(NamedTuple):
+    """Tokens of one label: the characters [begin, end) of a text."""
+
+    label: str
+    score: float
+    begin: int
+    end: int
+    text: str
+
+
+class Answer(NamedTuple):
+    """The characters [begin, end) of a context; an empty text means that there is no answer."""
+
+    text: str
+    score: float
+    begin: int
+    end: int
+
+
+class Answers(NamedTuple):
+    """Answers to one question, the best first, and the score of there being none."""
+
+    best: list
+    no_answer: float
+
+
+class MaskWord(NamedTuple):
+    """A word for a mask, and the whole text with it."""
+
+    word: str
+    score: float
+    text: str
+    id: int
+
+
+def load_model(directory, dtype=None, device="cpu", mapped=True, new_head=None, new_labels=()):
+    """The model of a Hugging Face directory, of any family, in evaluation mode: model(ids) gives logits, or hidden
+    states where the model has no head.
+
+    dtype converts the parameters; by default they stay as they are in the files, which stay mapped: mapped=False gives
+    a model that is to be trained memory of its own. new_head replaces the head for fine-tuning: "language_model",
+    "sequence", "tokens" or "span", with the names of its classes in new_labels.
+    """
+    return TransformerModel.load(directory, dtype, device, mapped, new_head, list(new_labels or ()))
