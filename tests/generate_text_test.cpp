@@ -41,8 +41,8 @@ const std::vector<FamilyCase>& decoders() {
         "max_position_embeddings": 128, "initializer_range": 0.4, "attention_bias": true, "mlp_bias": true,
         "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
         "original_max_position_embeddings": 32}})"},
-      {"dynamic", R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 61, "hidden_size": 32,
-        "num_attention_heads": 4, "num_hidden_layers": 2, "intermediate_size": 40, "max_position_embeddings": 12,
+      {"yarn", R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 61, "hidden_size": 32,
+        "num_attention_heads": 4, "num_hidden_layers": 2, "intermediate_size": 40, "max_position_embeddings": 48,
         "initializer_range": 0.4, "rope_scaling": {"rope_type": "yarn", "factor": 4.0,
         "original_max_position_embeddings": 12}})"},
       {"mistral", R"({"model_type": "mistral", "architectures": ["MistralForCausalLM"], "vocab_size": 61,
@@ -67,6 +67,12 @@ const std::vector<FamilyCase>& decoders() {
         "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2, "intermediate_size": 40,
         "max_position_embeddings": 128, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
         "initializer_range": 0.4})"},
+      {"phi3 long", R"({"model_type": "phi3", "architectures": ["Phi3ForCausalLM"], "vocab_size": 61, "hidden_size": 32,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2, "intermediate_size": 40,
+        "max_position_embeddings": 128, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+        "initializer_range": 0.4,
+        "original_max_position_embeddings": 12, "rope_scaling": {"type": "longrope", "short_factor": [1.0, 1.1, 1.2, 1.3],
+        "long_factor": [1.5, 2.0, 3.0, 4.0]}})"},
   };
   return kAll;
 }
