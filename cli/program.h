@@ -67,6 +67,8 @@ void add_train(Program& program);
 void add_finetune(Program& program);
 void add_evaluate(Program& program);
 void add_attend(Program& program);
+void add_generate(Program& program);
+void add_summarize(Program& program);
 void add_tokenizer(Program& program);
 void add_data(Program& program);
 void add_info(Program& program);
