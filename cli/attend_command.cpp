@@ -2,12 +2,16 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
 
+#include "base/json.h"
 #include "headway/attention_view.h"
 #include "headway/error.h"
+#include "headway/text_tokenizer.h"
+#include "headway/transformer_model.h"
 #include "options.h"
 #include "text_io.h"
 
@@ -18,7 +22,9 @@ constexpr const char* kAttendExamples =
     R"(  headway attend "The animal didn't cross the street because it was too tired."
   headway attend --part encoder --word it "The animal didn't cross the street because it was too tired."
   headway attend --html attention.html "Good morning!"     (a page with every head)
-  headway attend --target "Guten Morgen!" "Good morning!"   (of this translation))";
+  headway attend --target "Guten Morgen!" "Good morning!"   (of this translation)
+  headway attend --model bert-base-uncased --html page.html "The animal was too tired."
+  headway attend --model gpt2 --new-tokens 20 "The head looks at"    (and at what it writes))";
 
 constexpr std::int64_t kUsualWidth = 100;
 
@@ -26,6 +32,8 @@ struct Attend {
   TranslationOptions translation;
   std::optional<std::string> text = {};
   std::optional<std::string> target = {};
+  std::string pair = {};
+  std::int64_t new_tokens = -1;
   headway::AttentionDrawing drawing = {};
   std::int64_t layer = 0;  // counted from 1; 0: the last
   std::int64_t head = 0;   // counted from 1; 0: all
@@ -37,6 +45,8 @@ struct Attend {
   bool quiet = false;
 
   int run();
+  headway::AttentionRecord attend();
+  headway::AttentionRecord attend_any_family(const std::filesystem::path& directory) const;
   void choose(const headway::AttentionRecord& record);
   void draw(const headway::AttentionRecord& record) const;
 };
@@ -47,30 +57,68 @@ bool wants_color(const std::string& choice) {
   return is_terminal(STDOUT_FILENO) && (refused == nullptr || *refused == '\0');
 }
 
+// Whether a directory holds a Marian model, which translates; a directory that cannot be read counts as one, whose
+// error says why.
+bool is_translator(const std::filesystem::path& directory) {
+  std::error_code ignored;
+  const std::filesystem::path file = directory / "config.json";
+  if (!std::filesystem::is_regular_file(file, ignored)) return true;
+  const headway::internal::Json config = headway::internal::read_json(file);
+  const headway::internal::Json* const type = config.find("model_type");
+  return type == nullptr || !type->is_string() || type->string() == "marian";
+}
+
 // Layers and heads are counted from 1 here, as all drawings show them, and from 0 in the library.
 void Attend::choose(const headway::AttentionRecord& record) {
+  const headway::AttentionPart* chosen = nullptr;
+  std::vector<std::string> names;
   for (const headway::AttentionPart& part : record.parts) {
-    if (part.name != drawing.part) continue;
-    const auto layers = static_cast<std::int64_t>(part.layers.size());
-    const std::int64_t heads = part.layers.empty() ? 0 : part.layers[0].shape()[0];
-    const auto check = [](const char* option, std::int64_t value, std::int64_t count) {
-      if (value <= count) return;
-      throw headway::Error(std::string(option) + " is " + std::to_string(value) + ", expected 1 to " +
-                           std::to_string(count));
-    };
-    check("--layer", layer, layers);
-    check("--head", head, heads);
+    names.push_back(part.name);
+    if (part.name == (drawing.part.empty() && record.parts.size() > 1 ? "cross" : drawing.part)) chosen = &part;
   }
+  if (chosen == nullptr && drawing.part.empty()) chosen = &record.parts.front();
+  if (chosen == nullptr) {
+    throw headway::Error("--part is " + drawing.part + ", and the model has " + joined(names, ", ") + " alone");
+  }
+  const auto check = [](const char* option, std::int64_t value, std::int64_t count) {
+    if (value <= count) return;
+    throw headway::Error(std::string(option) + " is " + std::to_string(value) + ", expected 1 to " +
+                         std::to_string(count));
+  };
+  check("--layer", layer, static_cast<std::int64_t>(chosen->layers.size()));
+  check("--head", head, chosen->layers.empty() ? 0 : chosen->layers[0].shape()[0]);
   drawing.layer = layer - 1;
   drawing.head = head - 1;
 }
 
 void Attend::draw(const headway::AttentionRecord& record) const {
-  std::cout << one_line(record.source) << "\n→ " << one_line(record.target) << "\n\n";
+  std::cout << one_line(record.source) << '\n';
+  if (!record.target.empty()) std::cout << "→ " << one_line(record.target) << '\n';
+  std::cout << '\n';
   std::cout << headway::attention_text(record, {.what = drawing,
                                                 .word = unguarded(word),
                                                 .color = wants_color(color),
                                                 .width = terminal_width(STDOUT_FILENO, kUsualWidth)});
+}
+
+headway::AttentionRecord Attend::attend() {
+  const std::filesystem::path directory =
+      translation.model.model.empty() ? default_model() : std::filesystem::path(translation.model.model);
+  if (!is_translator(directory)) return attend_any_family(directory);
+  if (!pair.empty()) throw UsageError("--pair is given, and the model is no encoder");
+  const headway::Translator translator = translation.model.open();
+  translation.to = language_code(translator, "--to", translation.to);
+  return headway::attend(translator, *text, translation.options(), target);
+}
+
+headway::AttentionRecord Attend::attend_any_family(const std::filesystem::path& directory) const {
+  if (!translation.to.empty()) throw UsageError("--to is given, and the model does not translate");
+  use_threads(translation.model.threads);
+  const headway::TransformerModel model = headway::TransformerModel::load(
+      directory, {.dtype = translation.model.numbers(), .device = headway::Device::parse(translation.model.device)});
+  const headway::TextTokenizer tokenizer = headway::TextTokenizer::load(directory);
+  return headway::attend(model, tokenizer, *text,
+                         {.pair = unguarded(pair), .target = target, .max_new_tokens = new_tokens});
 }
 
 int Attend::run() {
@@ -82,10 +130,8 @@ int Attend::run() {
     }
     text = lines[0];
   }
-  const headway::Translator translator = translation.model.open();
-  translation.to = language_code(translator, "--to", translation.to);
   if (target) target = unguarded(*target);
-  const headway::AttentionRecord record = headway::attend(translator, *text, translation.options(), target);
+  const headway::AttentionRecord record = attend();
   choose(record);
 
   const bool standard_output_taken = html == "-" || svg == "-" || json == "-";
@@ -101,10 +147,16 @@ int Attend::run() {
 }
 
 void add_drawing_options(CLI::App& command, Attend& options) {
-  command.add_option("--target", options.target, "Look at this translation instead of the model's own")
+  command
+      .add_option("--target", options.target, "Look at this translation, or continuation, instead of the model's own")
       ->type_name("TEXT");
-  command.add_option("--part", options.drawing.part, "Which attention to draw")
-      ->capture_default_str()
+  command.add_option("--pair", options.pair, "The second text of a pair, for encoders")->type_name("TEXT");
+  command
+      .add_option("--new-tokens", options.new_tokens,
+                  "Let a decoder write so many tokens after the text; default: none, 64 for encoder-decoders")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20).description(""));
+  command.add_option("--part", options.drawing.part, "Which attention to draw; default: cross, or the only one")
       ->check(CLI::IsMember({"encoder", "decoder", "cross"}));
   command.add_option("--layer", options.layer, "Layer to draw, counted from 1; default: the last")
       ->type_name("N")
@@ -127,7 +179,7 @@ void add_drawing_options(CLI::App& command, Attend& options) {
 
 void add_attend(Program& program) {
   CLI::App& command =
-      program.add_command({"attend", "What each head looks at while a sentence is translated", kAttendExamples});
+      program.add_command({"attend", "What each head looks at: of a translation, or of any model", kAttendExamples});
   const CLI::Option* const text = add_texts(command, "TEXT", "The text; without it, the line on standard input");
   const auto options = std::make_shared<Attend>();
   options->translation.add_to(command);

@@ -1,4 +1,4 @@
-// headway: translate, train, evaluate, look at attention.
+// headway: translate, train, evaluate, embed, classify, tag, answer, look at attention.
 #include "program.h"
 
 int main(int argument_count, char** arguments) {
@@ -7,6 +7,11 @@ int main(int argument_count, char** arguments) {
   cli::add_train(program);
   cli::add_finetune(program);
   cli::add_evaluate(program);
+  cli::add_embed(program);
+  cli::add_classify(program);
+  cli::add_tag(program);
+  cli::add_answer(program);
+  cli::add_fill(program);
   cli::add_attend(program);
   cli::add_generate(program);
   cli::add_summarize(program);

@@ -97,14 +97,16 @@ void ModelOptions::add_device_to(CLI::App& command) {
       ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
 }
 
+headway::DType ModelOptions::numbers() const {
+  if (dtype == "float32") return headway::DType::float32;
+  return dtype == "bfloat16" ? headway::DType::bfloat16 : headway::DType::float16;
+}
+
 headway::Translator ModelOptions::open() const {
   use_threads(threads);
   const headway::Device place = headway::Device::parse(device);
   if (place.is_cpu() && dtype != "float32") throw UsageError("--dtype is " + dtype + ", expected float32 on the CPU");
-  const headway::DType numbers = dtype == "float32"    ? headway::DType::float32
-                                 : dtype == "bfloat16" ? headway::DType::bfloat16
-                                                       : headway::DType::float16;
-  return headway::Translator(model.empty() ? default_model() : fs::path(model), place, numbers);
+  return headway::Translator(model.empty() ? default_model() : fs::path(model), place, numbers());
 }
 
 void TranslationOptions::add_to(CLI::App& command) {

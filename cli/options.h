@@ -24,6 +24,8 @@ struct ModelOptions {
 
   void add_to(CLI::App& command);
   void add_device_to(CLI::App& command);
+  // The --dtype.
+  headway::DType numbers() const;
   // Loads the model onto the device, after setting the number of threads.
   headway::Translator open() const;
 };

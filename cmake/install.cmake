@@ -26,7 +26,7 @@ include(CMakePackageConfigHelpers)
 
 set(headway_installed headway)
 set(headway_packages headway)
-set(headway_text_headers "/(attention_view|text[a-z_]*|tokenizer|translat[a-z_]*)\\.h$")
+set(headway_text_headers "/(attention_view|mask_filler|question_answerer|text[a-z_]*|token[a-z_]*|transformer_model|translat[a-z_]*)\\.h$")
 install(DIRECTORY include/headway DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         FILES_MATCHING PATTERN "*.h" REGEX ${headway_text_headers} EXCLUDE)
 if(HEADWAY_BUILD_TEXT)

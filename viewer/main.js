@@ -16,6 +16,7 @@ function renderChoice(id, options, chosen, choose) {
 
 function renderChoices() {
   renderChoice("parts", record.parts.map((one, i) => [i, partName(one)]), state.part, choosePart);
+  document.getElementById("parts").hidden = record.parts.length === 1; // a choice of one is none
   renderChoice("directions", [[false, say("looksAt")], [true, say("lookedAtBy")]], state.reverse, (reverse) => {
     state.reverse = reverse;
     if (state.pin) state.pin = { side: reverse ? "key" : "query", index: state.pin.index };

@@ -25,9 +25,11 @@ function makeLine(label, tokens, sides) {
 function renderSentences() {
   sentences.replaceChildren();
   const { name, queryTexts, keyTexts, same } = part();
-  if (same) lines = [makeLine(say(name === "encoder" ? "source" : "target"), queryTexts, ["query", "key"])];
+  const output = record.language ? "target" : "output"; // a translation into a language, or any other text
+  const own = record.parts.length === 1 ? "text" : name === "encoder" ? "source" : output;
+  if (same) lines = [makeLine(say(own), queryTexts, ["query", "key"])];
   else {
-    const labels = name === "decoder" ? ["written", "before"] : ["target", "source"];
+    const labels = name === "decoder" ? ["written", "before"] : [output, "source"];
     lines = [makeLine(say(labels[0]), queryTexts, ["query"]), makeLine(say(labels[1]), keyTexts, ["key"])];
   }
   document.getElementById("directions").hidden = !same;

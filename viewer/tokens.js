@@ -9,7 +9,7 @@ function tokenText(token) {
   return {
     text: byte ? byte[1] : (bare === "" ? token : bare).replace(UNSAFE, "\ufffd"),
     startsWord: token.startsWith(WORD_MARK),
-    special: byte !== null || /^<[\w/|-]+>$/.test(token) || /^>>[\w/|-]+<<$/.test(token),
+    special: byte !== null || /^(<[\w/|-]+>|>>[\w/|-]+<<|\[[A-Z0-9_]+\])$/.test(token),
   };
 }
 

@@ -1,4 +1,4 @@
-// What each head looks at: capturing the attention of a translation and drawing it.
+// What each head looks at: capturing the attention of a model of any family and drawing it.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,16 @@
 
 #include "headway/export.h"
 #include "headway/tensor.h"
+#include "headway/text_tokenizer.h"
+#include "headway/transformer_model.h"
 #include "headway/translator.h"
 
 namespace headway {
 inline namespace v0 {
 
-// One kind of attention with all of its layers and heads. In "decoder" and "cross", row i belongs to the position whose
-// output chooses target token i. The decoder's keys are the tokens before it, the start token first.
+// One kind of attention with all of its layers and heads. In "decoder" and "cross" of an encoder-decoder, row i belongs
+// to the position whose output chooses target token i; the decoder's keys are the tokens before it, the start token
+// first. In "decoder" of a decoder alone, queries and keys are both the tokens of the text.
 struct AttentionPart {
   std::string name;                  // "encoder", "decoder" or "cross"
   std::vector<std::string> queries;  // tokens that attend, one per row
@@ -24,7 +27,7 @@ struct AttentionPart {
 
 struct AttentionRecord {
   std::string source;
-  std::string target;
+  std::string target;  // what an encoder-decoder wrote, or a decoder after `source`; an encoder: the pair's second text
   std::string language;  // the target's code
   std::vector<AttentionPart> parts;
 };
@@ -32,6 +35,17 @@ struct AttentionRecord {
 // The attention while `text` is translated: into `target` where it is given, else into the model's own translation.
 HEADWAY_API AttentionRecord attend(const Translator& translator, const std::string& text,
                                    const TranslateOptions& options = {}, const std::optional<std::string>& target = {});
+
+struct AttendOptions {
+  std::string pair = {};                   // encoders: the second text of a pair
+  std::optional<std::string> target = {};  // the text that the decoder writes; default: the model's own
+  std::int64_t max_new_tokens = -1;        // of the model's own text; -1: none for a decoder alone, 64 otherwise
+};
+
+// The attention of a model of any family over `text`. Encoders have the part "encoder"; decoders "decoder", over the
+// text and what follows it; encoder-decoders "encoder", "decoder" and "cross".
+HEADWAY_API AttentionRecord attend(const TransformerModel& model, const TextTokenizer& tokenizer,
+                                   const std::string& text, const AttendOptions& options = {});
 
 // Attention rollout over the layers of a self-attention: the product of (mean over heads + identity) / 2 with
 // normalised rows: [queries, keys].
@@ -48,7 +62,7 @@ HEADWAY_API std::string attention_html(const AttentionRecord& record);
 HEADWAY_API std::string attention_json(const AttentionRecord& record);
 
 struct AttentionDrawing {
-  std::string part = "cross";
+  std::string part = {};    // empty: "cross" where there is one, else the first
   std::int64_t layer = -1;  // from 0; -1: the last
   std::int64_t head = -1;   // from 0; -1: all heads side by side
 };

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/function_ref.h"
+#include "base/internal_api.h"
 
 namespace headway::inline v0::internal {
 
@@ -16,7 +17,7 @@ namespace headway::inline v0::internal {
 //
 // The first exception that leaves the body is rethrown here, and tasks not yet started are left out. A body whose tasks
 // wait for each other must not throw.
-void parallel_for(std::int64_t task_count, FunctionRef<void(std::int64_t task, int worker)> body);
+HEADWAY_INTERNAL_API void parallel_for(std::int64_t task_count, FunctionRef<void(std::int64_t task, int worker)> body);
 
 // The number of workers that parallel_for uses at most: num_threads().
 int worker_limit();

@@ -51,6 +51,11 @@ void check_record(const char* function, const AttentionRecord& record) {
 }
 
 const AttentionPart& part_named(const char* function, const AttentionRecord& record, const std::string& name) {
+  const auto is_cross = [](const AttentionPart& part) { return part.name == "cross"; };
+  if (name.empty() && !record.parts.empty()) {
+    const auto cross = std::find_if(record.parts.begin(), record.parts.end(), is_cross);
+    return cross == record.parts.end() ? record.parts.front() : *cross;
+  }
   std::string known;
   for (const AttentionPart& part : record.parts) {
     if (part.name == name) return part;

@@ -13,7 +13,8 @@ void check_part(const char* function, const AttentionPart& part);
 // Throws unless there is a part, names differ, and every part passes check_part.
 void check_record(const char* function, const AttentionRecord& record);
 
-// The part of that name; throws an Error that lists the parts that exist.
+// The part of that name; without a name the cross-attention, or the first part where there is none. Throws an Error
+// that lists the parts that exist.
 const AttentionPart& part_named(const char* function, const AttentionRecord& record, const std::string& name);
 
 // The layer of a record that a drawing shows.

@@ -14,7 +14,7 @@
 namespace headway::inline v0::internal {
 namespace {
 
-constexpr std::int64_t kLongestKey = 12, kBarWidth = 8, kNumberWidth = 4, kGap = 3;
+constexpr std::int64_t kLongestKey = 12, kBarWidth = 8, kNumberWidth = 4, kWordGap = 3;
 constexpr std::int64_t kMostKeys = 5;
 
 // The mean of the rows of a span in one head: (keys).
@@ -44,18 +44,18 @@ struct WordLines {
   std::int64_t name_width = 0;
   std::int64_t key_width = 0;
 
-  std::int64_t entry_width() const { return key_width + 1 + kBarWidth + 1 + kNumberWidth + kGap; }
+  std::int64_t entry_width() const { return key_width + 1 + kBarWidth + 1 + kNumberWidth + kWordGap; }
 
   std::string line(const std::string& name, const std::vector<float>& row) const {
-    const std::int64_t room = drawing.width - name_width - kGap;
-    const std::int64_t count = std::clamp<std::int64_t>((room + kGap) / entry_width(), 1, kMostKeys);
+    const std::int64_t room = drawing.width - name_width - kWordGap;
+    const std::int64_t count = std::clamp<std::int64_t>((room + kWordGap) / entry_width(), 1, kMostKeys);
     std::string text = bold(pad_right(name, name_width), drawing.color);
     for (const std::size_t key : strongest_keys(row, count)) {
       const TokenText token = token_text(part.keys[key]);
       const std::string shown = pad_left(cut_to_width(token.text, key_width), key_width);
       char number[16];
       std::snprintf(number, sizeof(number), "%.2f", static_cast<double>(row[key]));
-      text += std::string(kGap, ' ') + grey(shown, drawing.color && token.special) + " " +
+      text += std::string(kWordGap, ' ') + grey(shown, drawing.color && token.special) + " " +
               bar(row[key], kBarWidth, drawing.color) + " " + number;
     }
     return text + "\n";

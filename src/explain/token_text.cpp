@@ -54,7 +54,11 @@ bool is_special(std::string_view token) {
       return std::isalnum(static_cast<unsigned char>(c)) || c == '/' || c == '_' || c == '-' || c == '|';
     });
   };
-  return framed("<", ">") || framed(">>", "<<");
+  const bool bracketed = token.size() > 2 && token.front() == '[' && token.back() == ']' &&
+                         std::all_of(token.begin() + 1, token.end() - 1, [](char c) {
+                           return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+                         });  // [CLS], [SEP], [MASK]
+  return bracketed || framed("<", ">") || framed(">>", "<<");
 }
 
 bool is_punctuation(const TokenText& token) {
