@@ -170,7 +170,7 @@ TEST(FineTune, TextToTextWithNewPieces) {
   FineTuneConfig config = tiny_run(directory, FineTuneTask::text_to_text);
   config.from_config = directory / "config.json";
   config.new_tokenizer = headway::NewTokenizer::unigram;
-  config.vocab_size = 30;
+  config.vocab_size = 20;
   config.data = config.test = directory / "pairs.tsv";
   config.steps = 250;
   config.learning_rate = 1e-2;
@@ -183,15 +183,18 @@ TEST(FineTune, MaskedWordsAreLearned) {
   const TemporaryDirectory directory;
   write_tiny_bert(directory / "bert", "BertForMaskedLM");
   std::string text;
-  for (int i = 0; i < 60; ++i) text += "ann ate the food at noon and bob wrote a very good book\n";
+  for (int i = 0; i < 60; ++i) text += "ann ate food\n";
   write_bytes(directory / "input.txt", text);
   FineTuneConfig config = tiny_run(directory, FineTuneTask::masked_words);
   config.from_config = directory / "bert" / "config.json";
   config.data = config.validation = directory / "input.txt";
   config.max_length = 14;
-  config.validate_every = 30;
+  config.mask_share = 0.25;
+  config.steps = 150;
+  config.validate_every = 15;
+  config.learning_rate = 1e-2;
   const FineTuneReport report = fine_tune(config);
-  EXPECT_LT(report.validations.back().loss, 0.8 * report.validations.front().loss);
+  EXPECT_LT(report.validations.back().loss, 0.7);  // ln 3 is what knows nothing of the neighbours
 }
 
 TEST(FineTune, FrozenPartsKeepTheirWeights) {
@@ -229,7 +232,8 @@ TEST(FineTune, StopsEarlyAndKeepsTheBest) {
   EXPECT_TRUE(report.finished);
   EXPECT_LT(report.training.last_step, 400);
   EXPECT_EQ(report.training.last_step, report.saved_step + 2 * config.patience);
-  EXPECT_EQ(score(report.test.at(0), "accuracy"), 100.0);
+  // The test part is the validation part, and the weights are those of the best validation.
+  for (const headway::FineTuneScores& scores : report.validations) EXPECT_LE(scores.score, report.test.at(0).score);
 }
 
 // Stops after some steps and goes on: all files are those of a run that never stopped.

