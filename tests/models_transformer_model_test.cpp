@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "headway/device.h"
 #include "headway/ops.h"
 #include "headway/random.h"
 #include "models/relative_bias.h"
@@ -590,6 +591,44 @@ TEST(TransformerModel, SixteenBitsAreNear) {
     expect_near(model.forward(input).hidden, exact, 2e-5);
     model.to(DType::bfloat16);
     expect_near(model.forward(input).hidden, exact, 0.5);
+  }
+}
+
+// Results and gradients on a device: padded before, packed, step by step.
+TEST(TransformerModelOnADevice, AgreesWithTheCpu) {
+  if (headway::cuda_device_count() == 0) GTEST_SKIP() << headway::describe_cuda();
+  for (const auto& [name, options] : model_cases()) {
+    SCOPED_TRACE(name);
+    const TransformerModel model = random_model(options);
+    model.to(DType::float32);
+    Tensor keep = Tensor::full({2, 5}, 1, DType::boolean);
+    keep.select(0, 0).slice(0, 0, 3).fill(0);
+    ModelInput before = {.tokens = ids({padded(kTexts[1], true), kTexts[0]}), .padding_mask = Mask::keep(keep)};
+    ModelInput packed = {.tokens = ids({{9, 2, 6, 5, 3}}), .packed = {0, 2, 5}};
+    if (has_target(options)) before.target = packed.target = ids({kTargets[0], kTargets[1]});
+    const auto run = [&](headway::Device device) {
+      model.to(device);
+      model.zero_grad();
+      std::vector<Tensor> results;
+      for (const ModelInput* input : {&before, &packed}) {
+        const ModelResult result = model.forward(*input);
+        results.push_back(result.logits.defined() ? result.logits : result.hidden);
+        EXPECT_EQ(results.back().device(), device);
+        headway::sum(headway::mul(results.back(), results.back())).backward();
+      }
+      for (const auto& [parameter, tensor] : model.named_parameters()) {
+        if (tensor.grad().defined()) results.push_back(tensor.grad());
+      }
+      if (options.kind != ModelKind::decoder || options.head.kind == HeadKind::sequence) return results;
+      ModelCache cache;
+      for (const Ids& token : std::vector<Ids>{{3}, {1}, {4}}) {
+        results.push_back(model.decode({.tokens = ids({token})}, cache).logits);
+      }
+      return results;
+    };
+    const std::vector<Tensor> expected = run(headway::Device::cpu()), there = run(headway::Device::cuda());
+    ASSERT_EQ(there.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) expect_near(there[i], expected[i], 2e-3);
   }
 }
 

@@ -12,7 +12,9 @@ class HeadOutput : public Module {
   HeadOutput(const HeadOptions& options, std::int64_t width, const Embedding& embedding, DType dtype)
       : weight_(embedding.weight()) {
     if (!options.tied) weight_ = add_parameter("weight", fan_in_uniform({options.labels, width}, width, dtype));
-    if (options.bias) bias_ = add_parameter("bias", constant({options.labels}, 0.0, dtype));
+    if (!options.bias) return;
+    const Tensor zeros = constant({options.labels}, 0.0, dtype);
+    bias_ = options.trained_bias ? add_parameter("bias", zeros) : add_buffer("bias", zeros);
   }
   Tensor forward(const Tensor& x) const { return linear(x, weight_.get(), bias_.get()); }
 
@@ -47,11 +49,11 @@ ModelHead::ModelHead(const HeadOptions& options, const StackOptions& stack, cons
     add_module("dense", *parts->dense);
   }
   if (options.dense_norm) {
-    parts->norm = BlockNorm({.kind = stack.norm,
-                             .width = stack.width,
-                             .epsilon = stack.norm_epsilon,
-                             .bias = stack.norm_bias,
-                             .dtype = dtype});
+    parts->norm = BlockNorm::make({.kind = stack.norm,
+                                   .width = stack.width,
+                                   .epsilon = stack.norm_epsilon,
+                                   .bias = stack.norm_bias,
+                                   .dtype = dtype});
     add_module("norm", parts->norm.module());
   }
   add_module("output", parts->output);
