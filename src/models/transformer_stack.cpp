@@ -7,6 +7,7 @@
 #include "models/relative_bias.h"
 #include "nn/attention_masks.h"
 #include "nn/block_attention.h"
+#include "nn/block_chain.h"
 #include "nn/block_norm.h"
 #include "nn/device_copies.h"
 
@@ -31,6 +32,9 @@ void check_stack(const StackOptions& options) {
   for (const BlockOptions& layer : options.layers) {
     check(layer.width == options.width, "TransformerModel: a layer's width is ", layer.width, ", expected the stack's ",
           options.width);
+    check(options.positions != PositionKind::relative_bias || layer.heads == options.layers.front().heads,
+          "TransformerModel: layers have ", options.layers.front().heads, " and ", layer.heads,
+          " heads, expected one number of them with relative_bias");
   }
   check(options.max_positions >= 0 && options.max_positions <= kMostRows && options.position_offset >= 0 &&
             options.position_offset <= kMostRows,
@@ -215,16 +219,20 @@ StackResult TransformerStack::forward(const char* function, const StackInput& in
                               length, cached + length);
   }
   StackResult result;
+  BlockLink link;
+  const BlockNorm* final_norm = parts.options.final_norm ? &parts.norm : nullptr;
   for (std::size_t i = 0; i < parts.layers.size(); ++i) {
     if (input.cache) call.cache = &input.cache->self_attention[i];
     if (input.cache && input.memory.defined()) call.memory_cache = &input.cache->memory_attention[i];
-    BlockResult block = parts.layers[i].forward(call);
+    const bool is_last = i + 1 == parts.layers.size();
+    link.next = is_last ? final_norm : ChainedBlock::first_norm(parts.layers[i + 1]);
+    BlockResult block = ChainedBlock::forward(parts.layers[i], call, link);
     call.x = block.output;
     if (input.weights == Weights::none) continue;
     result.weights.push_back(block.weights);
     if (input.memory.defined()) result.cross_weights.push_back(block.cross_weights);
   }
-  result.hidden = parts.final_dropout.forward(parts.norm.forward(call.x));
+  result.hidden = parts.final_dropout.forward(link.normed.defined() ? link.normed : parts.norm.forward(call.x));
   return result;
 }
 
