@@ -22,10 +22,14 @@ bool depends_on_length(const RotaryPositions& rotary) {
   return rotary.scaling.kind == RotaryScaling::Kind::dynamic || rotary.scaling.kind == RotaryScaling::Kind::longrope;
 }
 
-// The greatest position of a call plus one.
+// The greatest position of a call plus one, without padding.
 std::int64_t text_length(const BlockInput& input) {
-  if (!input.positions.defined()) return (input.cache ? input.cache->length() : 0) + input.x.size(1);
-  return input.positions.element_count() == 0 ? 0 : static_cast<std::int64_t>(max(input.positions).item()) + 1;
+  const auto greatest = [](const Tensor& values) {
+    return values.element_count() == 0 ? 0 : static_cast<std::int64_t>(max(values.to(DType::int64)).item());
+  };
+  if (input.positions.defined()) return input.positions.element_count() == 0 ? 0 : greatest(input.positions) + 1;
+  if (input.lengths.defined() && !input.cache) return greatest(input.lengths.tensor());
+  return (input.cache ? input.cache->length() : 0) + input.x.size(1);
 }
 
 }  // namespace

@@ -229,7 +229,7 @@ def test_a_tokenizer():
     windows = tokenizer.tokenize_windows("a b c d e", max_length=4, stride=1)
     assert [window.offsets[1] for window in windows] == [(0, 1), (2, 3), (4, 5), (6, 7)]
     decoder = headway.StreamingDecoder(tokenizer)
-    assert "".join([decoder.add(i) for i in (5, 31, 33)] + [decoder.finish()]) == "as🐈"
+    assert "".join([decoder.add(i) for i in (5, 31, 33)] + [decoder.finish()]) == "as 🐈"
     with pytest.raises(ValueError, match="id"):
         tokenizer.decode([1000])
     with pytest.raises(TypeError, match="text is of type int, expected a str or a list of them"):
