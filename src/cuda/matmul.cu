@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "cuda/activation.cuh"
 #include "cuda/backend.h"
 #include "cuda/cublas.h"
 #include "cuda/element.cuh"
@@ -29,35 +30,6 @@ struct View {
 template <typename T>
 View<T> view_of(const Matrix& matrix) {
   return {reinterpret_cast<T*>(matrix.data), matrix.row_stride, matrix.column_stride, matrix.batch_stride};
-}
-
-template <typename Real>
-__device__ Real sigmoid(Real x) {
-  return 1 / (1 + ::exp(-x));
-}
-
-// NaN gives NaN; the infinities give what the formula gives.
-template <typename Real>
-__device__ Real activated(Activation activation, Real x) {
-  switch (activation) {
-    case Activation::relu:
-      return x < 0 ? Real(0) : x;
-    case Activation::gelu:
-      return x * normcdf(x);
-    case Activation::gelu_tanh: {
-      // x (1 + tanh(v / 2)) / 2 is x sigmoid(v), and that does not cancel. Beyond 50 the sigmoid is 0 or 1.
-      const Real bounded = fmin(fmax(x, Real(-50)), Real(50));
-      return x * sigmoid(Real(1.59576912160573071176) * (bounded + Real(0.044715) * bounded * bounded * bounded));
-    }
-    case Activation::silu:
-      return x * sigmoid(x);
-    case Activation::tanh:
-      return ::tanh(x);
-    case Activation::sigmoid:
-      return sigmoid(x);
-    default:
-      return x;
-  }
 }
 
 template <typename T>
