@@ -21,19 +21,32 @@ using headway::Sinusoid;
 using headway::Tensor;
 using Inputs = std::vector<Tensor>;
 
+// The position of a row of x [..., length, head_dim].
+double position_of(const RotaryOptions& options, const Tensor& x, std::int64_t row) {
+  const std::int64_t length = x.size(-2);
+  if (!options.positions.defined()) return static_cast<double>(options.offset + row % length);
+  if (options.positions.rank() == 1) return options.positions.at({row % length});
+  const std::int64_t rows = x.element_count() / x.size(-1), entry = row / (rows / x.size(0));
+  return options.positions.at({options.positions.size(0) == 1 ? 0 : entry, row % length});
+}
+
+double frequency_of(const RotaryOptions& options, std::int64_t i, std::int64_t dims) {
+  if (!options.frequencies.empty()) return options.frequencies[static_cast<std::size_t>(i)];
+  return std::pow(options.base, -2.0 * static_cast<double>(i) / static_cast<double>(dims));
+}
+
 std::vector<double> rotary_reference(const Tensor& x, const RotaryOptions& options) {
   std::vector<double> values = x.to_vector();
-  const std::int64_t length = x.size(-2), head_dim = x.size(-1), dims = options.dims == 0 ? head_dim : options.dims;
+  const std::int64_t head_dim = x.size(-1), dims = options.dims == 0 ? head_dim : options.dims;
   const std::int64_t rows = head_dim == 0 ? 0 : static_cast<std::int64_t>(values.size()) / head_dim;
   for (std::int64_t row = 0; row < rows; ++row) {
     for (std::int64_t i = 0; i < dims / 2; ++i) {
-      const double angle = static_cast<double>(options.offset + row % length) *
-                           std::pow(options.base, -2.0 * static_cast<double>(i) / static_cast<double>(dims));
+      const double angle = position_of(options, x, row) * frequency_of(options, i, dims);
       double& a = values[static_cast<std::size_t>(row * head_dim + (options.interleaved ? 2 * i : i))];
       double& b = values[static_cast<std::size_t>(row * head_dim + (options.interleaved ? 2 * i + 1 : i + dims / 2))];
       const double turned = a * std::cos(angle) - b * std::sin(angle);
-      b = a * std::sin(angle) + b * std::cos(angle);
-      a = turned;
+      b = options.factor * (a * std::sin(angle) + b * std::cos(angle));
+      a = options.factor * turned;
     }
   }
   return values;
@@ -115,6 +128,84 @@ TEST(Rotary, SameBitsWhateverTheThreads) {
     EXPECT_TRUE(same_bits(y, first[0])) << threads << " threads";
     EXPECT_TRUE(same_bits(x.grad(), first[1])) << threads << " threads";
   });
+}
+
+// Positions in any order, of all entries or of each, beside other frequencies and a factor.
+std::vector<RotaryOptions> positions_options(const Shape& shape) {
+  const std::int64_t length = shape[-2], batch = shape[0], half = shape[-1] / 2;
+  const auto drawn = [&](const Shape& of, std::int64_t factor) {
+    std::vector<std::int64_t> positions;
+    const std::int64_t count = of.rank() == 1 ? of[0] : of[0] * of[1];
+    for (std::int64_t i = 0; i < count; ++i) positions.push_back(i * factor % 101);
+    return Tensor::from(positions, of);
+  };
+  std::vector<double> frequencies;
+  for (std::int64_t i = 0; i < half; ++i) frequencies.push_back(1.0 / (1.0 + 3.0 * static_cast<double>(i * i)));
+  std::vector<RotaryOptions> all;
+  for (const bool interleaved : {false, true}) {
+    all.push_back({.interleaved = interleaved, .positions = drawn({length}, 37)});
+    all.push_back({.interleaved = interleaved, .positions = drawn({1, length}, 13), .factor = 1.25});
+    all.push_back({.interleaved = interleaved, .positions = drawn({batch, length}, 41), .frequencies = frequencies});
+    all.push_back({.interleaved = interleaved, .offset = 7, .frequencies = frequencies, .factor = 0.5});
+  }
+  return all;
+}
+
+TEST(Rotary, GivenPositionsAndFrequencies) {
+  for (const DType dtype : kFloatingDTypes) {
+    for (const Shape& shape : std::vector<Shape>{{2, 3, 4}, {2, 3, 70, 34}, {3, 1, 1, 8}}) {
+      const Tensor x = Tensor::randn(shape, 1, dtype);
+      for (const RotaryOptions& options : positions_options(shape)) {
+        const std::vector<double> expected = rotary_reference(x, options);
+        for (const Tensor& view : layouts_of(x)) {
+          ASSERT_TRUE(close_to(headway::rotary(view, options), expected, dtype == DType::float64 ? 1000 : 4, 1))
+              << x.describe();
+        }
+      }
+    }
+  }
+}
+
+TEST(Rotary, GivenPositionsHaveTheBitsOfAnOffset) {
+  for (const DType dtype : kFloatingDTypes) {
+    const Tensor x = Tensor::randn({2, 3, 80, 24}, 1, dtype);
+    std::vector<std::int64_t> positions;
+    for (std::int64_t i = 0; i < 160; ++i) positions.push_back(45 + i % 80);
+    const Tensor expected = headway::rotary(x, {.offset = 45});
+    EXPECT_TRUE(same_bits(headway::rotary(x, {.positions = Tensor::from(positions, {2, 80})}), expected));
+    EXPECT_TRUE(same_bits(headway::rotary(x, {.positions = Tensor::from(positions, {2, 80}).select(0, 1)}), expected));
+  }
+}
+
+TEST(Rotary, GradientsAtGivenPositions) {
+  for (const Shape& shape : std::vector<Shape>{{2, 3, 10}, {2, 2, 3, 6}}) {
+    for (const RotaryOptions& options : positions_options(shape)) {
+      for (const Tensor& x : awkward(shape, 1)) {
+        check_gradients([&](const Inputs& in) { return headway::rotary(in[0], options); }, {x}, {.elements = 8});
+      }
+    }
+  }
+}
+
+TEST(Rotary, ErrorsOfPositions) {
+  const Tensor x = Tensor::zeros({2, 3, 8});
+  const auto positions = [](const Shape& shape) { return Tensor::zeros(shape, DType::int64); };
+  EXPECT_EQ(message_of([&] { headway::rotary(x, {.positions = positions({4})}); }),
+            "rotary: positions is int64[4], expected int64[3] or int64[batch, 3]");
+  EXPECT_EQ(message_of([&] { headway::rotary(x, {.positions = Tensor::zeros({3})}); }),
+            "rotary: positions is float32[3], expected int64[3] or int64[batch, 3]");
+  EXPECT_EQ(message_of([&] {
+              headway::rotary(x, {.positions = positions({3, 3})});
+            }),
+            "rotary: positions is int64[3, 3], expected x's batch, and x is float32[2, 3, 8]");
+  EXPECT_EQ(message_of([&] { headway::rotary(x, {.offset = 1, .positions = positions({3})}); }),
+            "rotary: positions and offset are both given, expected one of them");
+  EXPECT_EQ(message_of([&] { headway::rotary(x, {.positions = Tensor::full({3}, -1, DType::int64)}); }),
+            "rotary: positions has -1, expected from 0 up to 2^53");
+  EXPECT_EQ(message_of([&] {
+              headway::rotary(x, {.frequencies = {1.0, 2.0}});
+            }),
+            "rotary: frequencies has 2 numbers, expected one for each of 4 pairs");
 }
 
 TEST(Rotary, Errors) {

@@ -98,6 +98,8 @@ struct TransformerModelOptions {
   std::optional<std::int64_t> bos_id = {};
   std::vector<std::int64_t> eos_ids = {};
   std::optional<std::int64_t> pad_id = {};
+  // The row of the embedding that starts at zero and gets no gradient as an input, where the family has one.
+  std::optional<std::int64_t> padding_row = {};
   std::optional<std::int64_t> decoder_start_id = {};
   std::vector<std::string> labels = {};  // id2label of the config: names of sequence's and tokens' classes
   InitialValues initial_values = {};
@@ -139,18 +141,21 @@ struct ModelCache {
 };
 
 struct ModelLoading {
-  std::optional<DType> dtype = {};  // converts the parameters; default: as they lie in the files, which stay mapped
+  std::optional<DType> dtype = {};  // converts the parameters; default: that of the embedding in the files
   Device device = Device::cpu();
+  // Parameters are read-only views of the mapped files where dtype and layout allow it; optimizers refuse them. Where
+  // the model is to be trained, false gives every parameter memory of its own.
+  bool mapped = true;
   // Replaces the head of the file by a new one with these labels, for fine-tuning.
   std::optional<HeadKind> new_head = {};
   std::vector<std::string> new_labels = {};
 };
 
 // Embeddings, blocks and a head. Parameters: embedding.weight; for S = encoder or decoder, where the options have them:
-//   S.embedding.weight (of separate embeddings), S.positions.weight, S.token_types.weight, S.embedding_norm.*,
-//   S.relative_bias.weight [buckets, heads], S.layers.N.* (see TransformerBlock), S.norm.*
-//   pooler.{weight,bias}; head.dense.{weight,bias}, head.norm.{weight,bias}, head.output.{weight,bias} (a tied output
-//   has its bias alone)
+//   S.embedding.weight (where they are separate, in the place of embedding.weight), S.positions.weight,
+//   S.token_types.weight, S.embedding_norm.*, S.relative_bias.weight [buckets, heads], S.layers.N.* (see
+//   TransformerBlock), S.norm.* pooler.{weight,bias}; head.dense.{weight,bias}, head.norm.{weight,bias},
+//   head.output.{weight,bias} (a tied output has its bias alone)
 class HEADWAY_API TransformerModel : public Module {
  public:
   // A model with initial values, from the text of a config.json: {"model_type": "gpt2", "architectures": [...], ...}.
@@ -189,9 +194,12 @@ class HEADWAY_API TransformerModel : public Module {
   // The model_type names that load() knows.
   static std::vector<std::string> families();
 
- private:
+  // The modules, which only the library itself knows.
   struct Parts;
   explicit TransformerModel(std::shared_ptr<Parts> parts);
+  const Parts& parts() const { return *parts_; }
+
+ private:
   std::shared_ptr<Parts> parts_;
 };
 

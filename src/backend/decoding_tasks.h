@@ -12,12 +12,12 @@ namespace headway::inline v0::internal {
 
 // result = weight[tokens] * scale + positions[position], without the latter where there is no table.
 struct EmbedStep {
-  Tensor weight;     // [count, features]
-  Tensor tokens;     // [rows] int64
-  Tensor positions;  // [length, features]; undefined: none
-  Tensor position;   // [rows] int64: each row's place in `positions`; undefined without them
+  Tensor weight = {};     // [count, features]
+  Tensor tokens = {};     // [rows] int64
+  Tensor positions = {};  // [length, features]; undefined: none
+  Tensor position = {};   // [rows] int64: each row's place in `positions`; undefined without them
   double scale = 1;
-  Tensor result;  // [rows, features]
+  Tensor result = {};  // [rows, features]
 };
 
 enum class StepNorm { none, layer, rms };
@@ -33,15 +33,15 @@ struct StepNormWeights {
 // y = norm(x) W^T + bias. The result is activation(y) + added; where `gated`, activation(first half of y) * second half
 // of y, and nothing is added. One dtype throughout.
 struct LinearStep {
-  Tensor x;                   // [rows, in], rows of any stride
+  Tensor x = {};              // [rows, in], rows of any stride
   StepNormWeights norm = {};  // of x
-  Tensor weight;              // [out, in]
+  Tensor weight = {};         // [out, in]; undefined where `packed` is all that the device reads
   Tensor packed = {};         // the weight as Backend::pack_weight() returned it; undefined: not packed
   Tensor bias = {};           // [out]; undefined: none
   Activation activation = Activation::none;
   bool gated = false;
-  Tensor added = {};  // [rows, out]; undefined: none; may be the result. Excludes an activation
-  Tensor result;      // [rows, out], or [rows, out / 2] where gated
+  Tensor added = {};   // [rows, out]; undefined: none; may be the result. Excludes an activation
+  Tensor result = {};  // [rows, out], or [rows, out / 2] where gated
 };
 
 // How the scores of a query and keys are computed: scale * q k, the softcap, ALiBi and the bias of their distance, the
@@ -62,11 +62,11 @@ struct StepScores {
 // (a cos - b sin, b cos + a sin). The queries stay where they are; keys and values go to the cache at [entry,
 // position], and origins[row, position] becomes the entry.
 struct CacheAppend {
-  Tensor projected;     // [rows, (heads + 2 * kv_heads) * head_dim], rows of any stride: queries, keys, values
-  Tensor positions;     // [rows] int64
-  Tensor entries = {};  // [rows] int32; undefined: row r has entry r
-  Tensor cache;         // [entries, capacity, 2 * kv_heads * head_dim]: keys, then values, each [kv_heads, head_dim]
-  Tensor origins = {};  // [rows, capacity] int32; undefined: not written
+  Tensor projected = {};  // [rows, (heads + 2 * kv_heads) * head_dim], rows of any stride: queries, keys, values
+  Tensor positions = {};  // [rows] int64
+  Tensor entries = {};    // [rows] int32; undefined: row r has entry r
+  Tensor cache = {};      // [entries, capacity, 2 * kv_heads * head_dim]: keys, then values, each [kv_heads, head_dim]
+  Tensor origins = {};    // [rows, capacity] int32; undefined: not written
   std::int64_t heads = 1;
   std::int64_t kv_heads = 1;
   std::int64_t head_dim = 0;
@@ -85,24 +85,24 @@ struct CacheAppend {
 struct CacheAttention {
   CacheAppend append = {};  // projected is undefined where there are no new tokens
   Tensor query = {};        // [rows, heads * head_dim] without new tokens, rows of any stride
-  Tensor cache;             // [entries, capacity, 2 * kv_heads * head_dim], that of `append` where there is one
-  Tensor origins;           // int32 [rows, capacity] with new tokens, else [rows]
+  Tensor cache = {};        // [entries, capacity, 2 * kv_heads * head_dim], that of `append` where there is one
+  Tensor origins = {};      // int32 [rows, capacity] with new tokens, else [rows]
   Tensor lengths = {};      // [entries] int64 without new tokens
   StepScores scores = {};
-  Tensor result;  // [rows, heads * head_dim]
+  Tensor result = {};  // [rows, heads * head_dim]
 };
 
 // The most likely next tokens of every row, the best first; of equal ones the lower id comes first.
 struct TopTokens {
-  Tensor tokens;     // [rows, count] int64; -1 where there are no more
-  Tensor logits;     // [rows, count] float32; -infinity likewise
-  Tensor logsumexp;  // [rows] float32: log-probabilities are logits - logsumexp
+  Tensor tokens = {};     // [rows, count] int64; -1 where there are no more
+  Tensor logits = {};     // [rows, count] float32; -infinity likewise
+  Tensor logsumexp = {};  // [rows] float32: log-probabilities are logits - logsumexp
 };
 
 struct TopTask {
-  Tensor logits;               // [rows, classes]
+  Tensor logits = {};          // [rows, classes]
   std::int64_t excluded = -1;  // counts in logsumexp and is never chosen; -1: none
-  TopTokens top;
+  TopTokens top = {};
 };
 
 // How a token is drawn. In this order: logits / temperature, the top_k largest (with all that equal the last of them),
@@ -120,34 +120,34 @@ struct SampleRule {
 // u * their total. u is (w + 0.5) / 2^32 for the first word w of Philox4x32-7 with the seed as key and the counter
 // (low, high word of the step, low, high word of the row's sequence).
 struct SampleTask {
-  Tensor logits;  // [rows, classes]
-  SampleRule rule;
-  Tensor sequences;  // [rows] int64
-  Tensor step;       // [1] int64
-  TopTokens top;     // count is 1: the token, its logit as it came, logsumexp of the logits as they came
+  Tensor logits = {};  // [rows, classes]
+  SampleRule rule = {};
+  Tensor sequences = {};  // [rows] int64
+  Tensor step = {};       // [1] int64
+  TopTokens top = {};     // count is 1: the token, its logit as it came, logsumexp of the logits as they came
 };
 
 // The tokens that were chosen step by step.
 struct TokenHistory {
-  Tensor tokens;  // [capacity, rows] int64
-  Tensor scores;  // [capacity, rows] float32: log-probabilities
+  Tensor tokens = {};  // [capacity, rows] int64
+  Tensor scores = {};  // [capacity, rows] float32: log-probabilities
 };
 
 // The best token of each row becomes its newest one and is put into the history at `step`, which moves on by one, as
 // every row's position does.
 struct TakeBest {
-  TopTokens top;
-  Tensor newest;  // [rows] int64
-  TokenHistory history;
-  Tensor positions;  // [rows] int64
-  Tensor step;       // [1] int64
+  TopTokens top = {};
+  Tensor newest = {};  // [rows] int64
+  TokenHistory history = {};
+  Tensor positions = {};  // [rows] int64
+  Tensor step = {};       // [1] int64
 };
 
 // result[i] = source[indices[i]], zeros where the index is out of range.
 struct GatherRows {
-  Tensor source;   // [count, ...]
-  Tensor indices;  // [rows] int64
-  Tensor result;   // [rows, ...]
+  Tensor source = {};   // [count, ...]
+  Tensor indices = {};  // [rows] int64
+  Tensor result = {};   // [rows, ...]
 };
 
 }  // namespace headway::inline v0::internal

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "headway/dtype.h"
 #include "headway/ops.h"
@@ -16,8 +17,12 @@ struct RotaryProblem {
   Shape x_strides = {};  // in elements
   const std::byte* x = nullptr;
   std::byte* result = nullptr;  // contiguous; may be x where x is
-  RotaryOptions options = {};   // with the number of dims filled in
+  RotaryOptions options = {};   // with dims and frequencies filled in
   bool backward = false;        // by the negative angles
+
+  // (length), or (shape[0], length) where position_rows is above 1; null: from options.offset on.
+  const std::int64_t* positions = nullptr;
+  std::int64_t position_rows = 1;
 };
 
 }  // namespace headway::inline v0::internal

@@ -19,75 +19,87 @@ struct Turn {
   double cosine, sine;
 };
 
-// cosines, sines (positions, width): the angles offset + p of all frequencies. A position's values do not depend on the
-// offset: position 32 q + j is the turn of 32 q followed by the turn of j, both by the library's functions.
+// cosines, sines (rows, width): the angles of all frequencies at the positions offset + row, or at given ones. A
+// position's values do not depend on where it is: position 32 q + j is the turn of 32 q followed by the turn of j, both
+// by the library's functions.
 template <typename Real>
 class RotaryTable {
  public:
-  RotaryTable(const RotaryOptions& options, std::int64_t positions, bool backward)
-      : options_(options),
-        half_(options.dims / 2),
-        width_(options.interleaved ? options.dims : half_),
-        positions_(positions),
-        sign_(backward ? -1.0 : 1.0),
-        memory_(static_cast<std::size_t>(2 * positions * width_) * sizeof(Real)) {
-    for (std::int64_t i = 0; i < half_; ++i) {
-      frequencies_.push_back(std::pow(options.base, -2.0 * static_cast<double>(i) / static_cast<double>(options.dims)));
-    }
-    const std::int64_t small = std::min(kPositions, positions);  // as many remainders as occur
+  RotaryTable(const RotaryProblem& problem, std::int64_t rows)
+      : options_(problem.options),
+        positions_(problem.positions),
+        half_(options_.dims / 2),
+        width_(options_.interleaved ? options_.dims : half_),
+        rows_(rows),
+        sign_(problem.backward ? -1.0 : 1.0),
+        memory_(static_cast<std::size_t>(2 * rows * width_) * sizeof(Real)) {
     low_.resize(static_cast<std::size_t>(kPositions * half_));
-    for (std::int64_t p = 0; p < small; ++p) fill_turns((options.offset + p) % kPositions, low_row(p));
-    const std::int64_t first = options.offset / kPositions, last = (options.offset + positions - 1) / kPositions;
-    parallel_for(last - first + 1, [&](std::int64_t block, int) { fill_block(first + block); });
+    // As many remainders as occur; given positions may have all.
+    const std::int64_t small = positions_ && rows > 1 ? kPositions : std::min(kPositions, rows);
+    for (std::int64_t p = 0; p < small; ++p) {
+      const std::int64_t remainder = (position(0) + p) % kPositions;
+      fill_turns(remainder, low_.data() + remainder * half_);
+    }
+    // Without given positions, a task's rows share one turn of 32 q.
+    const std::int64_t before = position(0) % kPositions;
+    parallel_for((before + rows - 1) / kPositions + 1, [&](std::int64_t task, int) {
+      fill_rows(std::max<std::int64_t>(0, task * kPositions - before),
+                std::min(rows, (task + 1) * kPositions - before));
+    });
   }
 
-  const std::byte* cosines(std::int64_t position) const { return row(position); }
-  const std::byte* sines(std::int64_t position) const { return row(positions_ + position); }
+  const std::byte* cosines(std::int64_t row) const { return row_at(row); }
+  const std::byte* sines(std::int64_t row) const { return row_at(rows_ + row); }
 
  private:
-  const std::byte* row(std::int64_t index) const {
+  const std::byte* row_at(std::int64_t index) const {
     return memory_.data() + index * width_ * static_cast<std::int64_t>(sizeof(Real));
   }
-  Turn* low_row(std::int64_t position) { return low_.data() + (options_.offset + position) % kPositions * half_; }
+  std::int64_t position(std::int64_t row) const { return positions_ ? positions_[row] : options_.offset + row; }
 
   void fill_turns(std::int64_t position, Turn* turns) const {
     for (std::int64_t i = 0; i < half_; ++i) {
-      const double angle = static_cast<double>(position) * frequencies_[static_cast<std::size_t>(i)];
+      const double angle = static_cast<double>(position) * options_.frequencies[static_cast<std::size_t>(i)];
       turns[i] = {std::cos(angle), std::sin(angle)};
     }
   }
 
-  void fill_block(std::int64_t block) {
+  void fill_rows(std::int64_t begin, std::int64_t end) {
     std::vector<Turn> high(static_cast<std::size_t>(half_));
-    fill_turns(block * kPositions, high.data());
-    const std::int64_t begin = std::max<std::int64_t>(0, block * kPositions - options_.offset);
-    const std::int64_t end = std::min(positions_, (block + 1) * kPositions - options_.offset);
-    for (std::int64_t p = begin; p < end; ++p) {
-      Real* cosine = memory_.template as<Real>() + p * width_;
-      Real* sine = memory_.template as<Real>() + (positions_ + p) * width_;
-      const Turn* low = low_row(p);
-      for (std::int64_t i = 0; i < half_; ++i) {
-        const Turn& h = high[static_cast<std::size_t>(i)];
-        const auto c = static_cast<Real>(h.cosine * low[i].cosine - h.sine * low[i].sine);
-        const auto s = static_cast<Real>(sign_ * (h.sine * low[i].cosine + h.cosine * low[i].sine));
-        if (options_.interleaved) {
-          cosine[2 * i] = cosine[2 * i + 1] = c;
-          sine[2 * i] = -s;
-          sine[2 * i + 1] = s;
-        } else {
-          cosine[i] = c;
-          sine[i] = s;
-        }
+    std::int64_t block = -1;  // the one that `high` is the turn of
+    for (std::int64_t row = begin; row < end; ++row) {
+      if (position(row) / kPositions != block) {
+        block = position(row) / kPositions;
+        fill_turns(block * kPositions, high.data());
+      }
+      fill_row(row, high.data(), low_.data() + position(row) % kPositions * half_);
+    }
+  }
+
+  void fill_row(std::int64_t row, const Turn* high, const Turn* low) {
+    Real* cosine = memory_.template as<Real>() + row * width_;
+    Real* sine = memory_.template as<Real>() + (rows_ + row) * width_;
+    for (std::int64_t i = 0; i < half_; ++i) {
+      const double factor = options_.factor;
+      const auto c = static_cast<Real>(factor * (high[i].cosine * low[i].cosine - high[i].sine * low[i].sine));
+      const auto s = static_cast<Real>(factor * sign_ * (high[i].sine * low[i].cosine + high[i].cosine * low[i].sine));
+      if (options_.interleaved) {
+        cosine[2 * i] = cosine[2 * i + 1] = c;
+        sine[2 * i] = -s;
+        sine[2 * i + 1] = s;
+      } else {
+        cosine[i] = c;
+        sine[i] = s;
       }
     }
   }
 
-  RotaryOptions options_;
-  std::int64_t half_, width_, positions_;
+  const RotaryOptions& options_;
+  const std::int64_t* positions_;
+  std::int64_t half_, width_, rows_;
   double sign_;
-  ScratchBuffer memory_;             // (2, positions, width)
-  std::vector<double> frequencies_;  // (half)
-  std::vector<Turn> low_;            // (32, half)
+  ScratchBuffer memory_;   // (2, rows, width)
+  std::vector<Turn> low_;  // (32, half)
 };
 
 template <typename Real>
@@ -100,13 +112,16 @@ void rotate(const RotaryProblem& problem) {
   for (int dim = 0; dim < rank - 2; ++dim) outer *= problem.shape[dim];
   if (outer * length * head_dim == 0) return;
 
-  const RotaryTable<Real> table(problem.options, length, problem.backward);
+  // Each row of given positions serves the matrices of one entry of the first dimension.
+  const RotaryTable<Real> table(problem, problem.position_rows * length);
+  const std::int64_t matrices_per_row = outer / problem.position_rows;
   // A piece is a run of positions of one matrix; a task has as many pieces as make a chunk.
   const std::int64_t run = std::clamp<std::int64_t>(kRotaryChunk / head_dim, 1, length);
   const std::int64_t runs = (length + run - 1) / run;
   const std::int64_t pieces = std::max<std::int64_t>(1, kRotaryChunk / (run * head_dim));
   const auto rotate_piece = [&](std::int64_t piece) {
     const std::int64_t matrix = piece / runs, position = piece % runs * run;
+    const std::int64_t table_row = matrix / matrices_per_row * length + position;
     std::int64_t rest = matrix, at = position * problem.x_strides[-2];
     for (int dim = rank - 3; dim >= 0; --dim) {
       at += rest % problem.shape[dim] * problem.x_strides[dim];
@@ -120,8 +135,8 @@ void rotate(const RotaryProblem& problem) {
                     .x = problem.x + at * item,
                     .x_row_stride = problem.x_strides[-2],
                     .result = problem.result + (matrix * length + position) * head_dim * item,
-                    .cosines = table.cosines(position),
-                    .sines = table.sines(position)});
+                    .cosines = table.cosines(table_row),
+                    .sines = table.sines(table_row)});
   };
   parallel_for((outer * runs + pieces - 1) / pieces, [&](std::int64_t task, int) {
     const std::int64_t end = std::min((task + 1) * pieces, outer * runs);

@@ -1,9 +1,6 @@
 // Rotary positions: the table of cosines and sines, and the rows that are turned by it.
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <span>
-#include <vector>
 
 #include "cuda/backend.h"
 #include "cuda/element.cuh"
@@ -24,20 +21,36 @@ struct alignas(2 * sizeof(Real)) Turn {
   Real cosine, sine;
 };
 
-// table (positions, half): the turns of positions offset + p, with the CPU's angles; sign -1 turns back.
+// Some neighbouring frequencies, passed by value so that a recorded step needs no copy of them.
+constexpr std::int64_t kFrequencies = 128;
+struct Frequencies {
+  double values[kFrequencies];
+  std::int64_t first, count;
+};
+
+// The positions of the rows of the table: given ones in the device's memory, or those from an offset on.
+struct RowPositions {
+  const std::int64_t* given;
+  std::int64_t offset;
+  __device__ std::int64_t operator()(std::int64_t row) const { return given ? given[row] : offset + row; }
+};
+
+// table (rows, half): the turns of the rows' positions, with the CPU's angles; a negative factor of the sine turns
+// back.
 template <typename Real>
-__global__ void fill_turns(Turn<Real>* table, const double* frequencies, std::int64_t positions, std::int64_t half,
-                           std::int64_t offset, double sign) {
+__global__ void fill_turns(Turn<Real>* table, Frequencies frequencies, RowPositions positions, std::int64_t rows,
+                           std::int64_t half, double cosine_factor, double sine_factor) {
   const std::int64_t step = gridDim.x * std::int64_t{kThreads};
-  for (std::int64_t i = blockIdx.x * std::int64_t{kThreads} + threadIdx.x; i < positions * half; i += step) {
-    const std::int64_t position = offset + i / half;
-    const double frequency = frequencies[i % half];
+  for (std::int64_t i = blockIdx.x * std::int64_t{kThreads} + threadIdx.x; i < rows * frequencies.count; i += step) {
+    const std::int64_t row = i / frequencies.count, column = i % frequencies.count, position = positions(row);
+    const double frequency = frequencies.values[column];
     Turn<double> high, low;
     sincos(static_cast<double>(position / kPositions * kPositions) * frequency, &high.sine, &high.cosine);
     sincos(static_cast<double>(position % kPositions) * frequency, &low.sine, &low.cosine);
     const double cosine = high.cosine * low.cosine - high.sine * low.sine;
     const double sine = high.sine * low.cosine + high.cosine * low.sine;
-    table[i] = {static_cast<Real>(cosine), static_cast<Real>(sign * sine)};
+    table[row * half + frequencies.first + column] = {static_cast<Real>(cosine_factor * cosine),
+                                                      static_cast<Real>(sine_factor * sine)};
   }
 }
 
@@ -46,7 +59,8 @@ struct RotarySizes {
   std::int64_t outer_sizes[Shape::kMaxRank];
   std::int64_t outer_strides[Shape::kMaxRank];  // of x, in elements
   int outer_dims;
-  std::int64_t matrices;  // the product of outer_sizes
+  std::int64_t matrices;          // the product of outer_sizes
+  std::int64_t matrices_per_row;  // of positions: all, or those of one entry of the first dimension
   std::int64_t length, row_stride, head_dim;
   std::int64_t half;  // pairs of a row
   bool interleaved;
@@ -73,6 +87,7 @@ __global__ void rotate(const T* x, T* result, const Turn<Compute<T>>* table, Rot
     const std::int64_t end = ::min(first + sizes.run, sizes.length);
     const T* matrix_x = x + sizes.matrix_offset(matrix);
     T* matrix_result = result + matrix * sizes.length * sizes.head_dim;
+    const Turn<Compute<T>>* matrix_table = table + matrix / sizes.matrices_per_row * sizes.length * pairs;
     for (std::int64_t position = first + threadIdx.y; position < end; position += kWarps) {
       const T* from = matrix_x + position * sizes.row_stride;
       T* to = matrix_result + position * sizes.head_dim;
@@ -82,7 +97,7 @@ __global__ void rotate(const T* x, T* result, const Turn<Compute<T>>* table, Rot
           continue;
         }
         const std::int64_t a = sizes.interleaved ? 2 * item : item, b = sizes.interleaved ? a + 1 : item + pairs;
-        const Turn<Compute<T>> turn = table[position * pairs + item];
+        const Turn<Compute<T>> turn = matrix_table[position * pairs + item];
         const Compute<T> from_a = to_compute(from[a]), from_b = to_compute(from[b]);
         to[a] = from_compute<T>(fma(-from_b, turn.sine, from_a * turn.cosine));
         to[b] = from_compute<T>(fma(from_a, turn.sine, from_b * turn.cosine));
@@ -106,26 +121,28 @@ RotarySizes sizes_of(const RotaryProblem& problem) {
   sizes.half = problem.options.dims / 2;
   sizes.interleaved = problem.options.interleaved;
   if (sizes.matrices * sizes.length * sizes.head_dim == 0) return sizes;
+  sizes.matrices_per_row = sizes.matrices / problem.position_rows;
   sizes.run = std::clamp<std::int64_t>(kBlockPairs / (sizes.head_dim - sizes.half), 1, sizes.length);
   sizes.runs = (sizes.length + sizes.run - 1) / sizes.run;
   return sizes;
 }
 
-// The table of a problem: (length, half).
+// The table of a problem: (position_rows, length, half).
 template <typename Real>
 DeviceBuffer make_table(const RotaryProblem& problem, const RotarySizes& sizes) {
-  DeviceBuffer table(static_cast<std::size_t>(sizes.length * sizes.half) * sizeof(Turn<Real>));
-  if (sizes.half == 0) return table;
-  std::vector<double> frequencies;  // (half)
-  for (std::int64_t i = 0; i < sizes.half; ++i) {
-    const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(problem.options.dims);
-    frequencies.push_back(std::pow(problem.options.base, exponent));
+  const std::int64_t rows = problem.position_rows * sizes.length;
+  DeviceBuffer table(static_cast<std::size_t>(rows * sizes.half) * sizeof(Turn<Real>));
+  const double factor = problem.options.factor;
+  for (std::int64_t first = 0; first < sizes.half; first += kFrequencies) {
+    Frequencies frequencies = {};
+    frequencies.first = first;
+    frequencies.count = std::min(kFrequencies, sizes.half - first);
+    std::copy_n(problem.options.frequencies.begin() + first, frequencies.count, frequencies.values);
+    fill_turns<<<grid_for(rows * frequencies.count, kThreads), kThreads, 0, current_stream()>>>(
+        table.as<Turn<Real>>(), frequencies, RowPositions{problem.positions, problem.options.offset}, rows, sizes.half,
+        factor, problem.backward ? -factor : factor);
+    check_launch("fill_turns");
   }
-  const DeviceBuffer uploaded = upload(std::span<const double>(frequencies));
-  fill_turns<<<grid_for(sizes.length * sizes.half, kThreads), kThreads, 0, current_stream()>>>(
-      table.as<Turn<Real>>(), uploaded.as<double>(), sizes.length, sizes.half, problem.options.offset,
-      problem.backward ? -1.0 : 1.0);
-  check_launch("fill_turns");
   return table;
 }
 

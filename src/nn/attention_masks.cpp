@@ -16,23 +16,23 @@ Mask with_tensor(const Mask& mask, const Tensor& tensor) {
 // A mask or bias as four dimensions that broadcast to [batch, heads, query_length, key_length].
 Tensor as_four_dimensions(const char* name, const Tensor& given, const MaskShape& shape) {
   const Shape matrix = {shape.query_length, shape.key_length};
-  check(given.rank() != 3, "MultiHeadAttention: ", name, " is ", given, ", expected ", matrix,
+  check(given.rank() != 3, shape.function, ": ", name, " is ", given, ", expected ", matrix,
         " or four dimensions [batch, heads, query_length, key_length]: unsqueeze(1) makes them of one matrix for each "
         "batch entry, unsqueeze(0) of one for each head");
-  check(given.rank() == 2 || given.rank() == 4, "MultiHeadAttention: ", name, " is ", given, ", expected ", matrix,
+  check(given.rank() == 2 || given.rank() == 4, shape.function, ": ", name, " is ", given, ", expected ", matrix,
         " or four dimensions [batch, heads, query_length, key_length]");
   check((given.size(-2) == shape.query_length || given.size(-2) == 1) &&
             (given.size(-1) == shape.key_length || given.size(-1) == 1),
-        "MultiHeadAttention: ", name, " is ", given, ", expected the last two sizes ", matrix);
+        shape.function, ": ", name, " is ", given, ", expected the last two sizes ", matrix);
   if (given.rank() == 2) return given.unsqueeze(0).unsqueeze(0);
   check((given.size(0) == shape.batch || given.size(0) == 1) && (given.size(1) == shape.heads || given.size(1) == 1),
-        "MultiHeadAttention: ", name, " is ", given, ", expected a batch of ", shape.batch, " and ", shape.heads,
+        shape.function, ": ", name, " is ", given, ", expected a batch of ", shape.batch, " and ", shape.heads,
         " heads");
   return given;
 }
 
-void check_boolean(const char* name, const Mask& mask) {
-  check(mask.tensor().dtype() == DType::boolean, "MultiHeadAttention: ", name, " is ", mask.tensor(),
+void check_boolean(const char* name, const Mask& mask, const MaskShape& shape) {
+  check(mask.tensor().dtype() == DType::boolean, shape.function, ": ", name, " is ", mask.tensor(),
         ", expected booleans; numbers to be added go into bias");
 }
 
@@ -105,7 +105,7 @@ void set_lengths(const LayerMasks& masks, const MaskShape& shape, AttentionOptio
   if (masks.key_lengths.defined()) options.key_lengths = with_extra_keys(masks.key_lengths, shape);
   if (!masks.padding.defined()) return;
   const Tensor& given = masks.padding.tensor();
-  check_boolean("key_padding_mask", masks.padding);
+  check_boolean("key_padding_mask", masks.padding, shape);
   check(given.shape() == Shape({shape.batch, shape.key_length}), "MultiHeadAttention: key_padding_mask is ", given,
         ", expected ", Shape({shape.batch, shape.key_length}));
   const std::vector<std::int64_t> lengths = lengths_of(masks.padding);
@@ -123,7 +123,7 @@ void set_masks(const LayerMasks& masks, const MaskShape& shape, AttentionOptions
     options.bias = with_extra_keys(as_four_dimensions("bias", masks.bias, shape), shape, 0.0);
   }
   if (masks.mask.defined()) {
-    check_boolean("mask", masks.mask);
+    check_boolean("mask", masks.mask, shape);
     options.mask =
         with_extra_keys(with_tensor(masks.mask, as_four_dimensions("mask", masks.mask.tensor(), shape)), shape);
   }

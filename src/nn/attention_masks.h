@@ -10,6 +10,7 @@ namespace headway::inline v0::internal {
 
 // The sizes that the masks of one call must match.
 struct MaskShape {
+  const char* function = "MultiHeadAttention";  // in messages
   std::int64_t batch = 0;
   std::int64_t heads = 0;
   std::int64_t query_length = 0;
@@ -33,7 +34,7 @@ void set_masks(const LayerMasks& masks, const MaskShape& shape, AttentionOptions
 
 // Brings lengths and a padding mask to the host, once for all layers of a stack: attention() reads them there, and
 // a copy for each layer would wait for the device each time.
-void bring_to_host(PerEntry& lengths, Mask& padding);
+HEADWAY_INTERNAL_API void bring_to_host(PerEntry& lengths, Mask& padding);
 
 // Lengths on the host, each from 0 to `most`; throws in the function's name where one is not, or where their number is
 // neither one nor the batch. Undefined ones stay undefined.

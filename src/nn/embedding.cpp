@@ -14,7 +14,7 @@ Embedding::Embedding(const EmbeddingOptions& options) : options_(options) {
     if (*padding < 0) *padding += options.count;
   }
   Tensor weight = internal::normal({options.count, options.width}, options.dtype);
-  if (padding) weight.select(0, *padding).fill(0);
+  if (padding && !internal::skips_initial_values()) weight.select(0, *padding).fill(0);
   weight_ = add_parameter("weight", weight);
 }
 

@@ -1,13 +1,14 @@
 #include "base/check.h"
 #include "headway/layers.h"
+#include "nn/initial_values.h"
 
 namespace headway::inline v0 {
 
 LayerNorm::LayerNorm(const LayerNormOptions& options) : options_(options) {
   internal::check(options.width > 0, "LayerNorm: width is ", options.width, ", expected more than 0");
   if (options.affine) {
-    weight_ = add_parameter("weight", Tensor::full({options.width}, 1.0, options.dtype));
-    if (options.bias) bias_ = add_parameter("bias", Tensor::zeros({options.width}, options.dtype));
+    weight_ = add_parameter("weight", internal::constant({options.width}, 1.0, options.dtype));
+    if (options.bias) bias_ = add_parameter("bias", internal::constant({options.width}, 0.0, options.dtype));
   }
 }
 
@@ -19,7 +20,7 @@ Tensor LayerNorm::forward(const Tensor& x) const {
 
 RmsNorm::RmsNorm(const RmsNormOptions& options) : options_(options) {
   internal::check(options.width > 0, "RmsNorm: width is ", options.width, ", expected more than 0");
-  if (options.affine) weight_ = add_parameter("weight", Tensor::full({options.width}, 1.0, options.dtype));
+  if (options.affine) weight_ = add_parameter("weight", internal::constant({options.width}, 1.0, options.dtype));
 }
 
 Tensor RmsNorm::forward(const Tensor& x) const {

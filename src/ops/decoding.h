@@ -15,14 +15,14 @@ namespace headway::inline v0::internal {
 
 // A weight for many products of few rows.
 struct PackedWeight {
-  Tensor weight;       // [out, in]
-  Tensor bias;         // [out]; undefined: none
+  std::int64_t outputs = 0;
+  std::int64_t inputs = 0;
+  Tensor weight = {};  // [outputs, inputs]; undefined where the packed one alone is read
+  Tensor bias = {};    // [outputs]; undefined: none
   Tensor packed = {};  // the weight as Backend::pack_weight() returns it; undefined for 16-bit weights
-
-  std::int64_t outputs() const { return weight.size(0); }
 };
-// Shares the memory of weight [out, in] and bias [out], which may be undefined, where they are contiguous. On the CPU
-// 16-bit weights are read as they are, without a copy.
+// Of weight [outputs, inputs] and bias [outputs], which may be undefined. Their memory is shared where they are
+// contiguous and the device reads them as they are; 16-bit weights always are.
 HEADWAY_INTERNAL_API PackedWeight pack_weight(const Tensor& weight, const Tensor& bias);
 
 struct LinearStepOptions {

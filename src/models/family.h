@@ -1,0 +1,62 @@
+// A family of models: how its config.json becomes options, and what its tensors are called.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headway/transformer_model.h"
+#include "models/model_config.h"
+
+namespace headway::inline v0::internal {
+
+// A parameter of ours, or a module with its weight and bias, and the tensor of the file. "{}" is a layer's number.
+// Several tensors that are joined along their first dimension have a "|" between them.
+struct TensorName {
+  std::string ours;
+  std::string theirs;
+  bool transposed = false;  // the file has [in, out]
+};
+
+struct Family {
+  const char* model_type;
+  ModelKind kind;
+  const char* class_name;      // "Bert" of BertForMaskedLM
+  const char* language_model;  // what follows it with a language model's head
+  // Before the names of all but the head, where the model has a head; the first is the one that is written.
+  std::vector<std::string> prefixes;
+  // Names that are ignored wherever they occur in a tensor's: buffers that are computed.
+  std::vector<std::string> ignored;
+  // The embedding under other names, all of them with the same values.
+  std::vector<std::string> embedding_copies;
+
+  TransformerModelOptions (*read)(const ModelConfig& config, HeadKind head);
+  std::vector<TensorName> (*names)(const TransformerModelOptions& options);
+  // The config that is kept and written; the whole one where this is null.
+  ModelConfig (*text_config)(const ModelConfig& config) = nullptr;
+  bool trains_output_bias = true;  // false: the output's bias is a buffer, as in BART
+};
+
+// Every family; each file of families adds its own.
+std::span<const Family> families();
+// The family of a config's model_type; an Error lists the known ones.
+const Family& family_of(const ModelConfig& config);
+const Family& family_named(std::string_view model_type);
+
+// The head that the config's architectures name; without them that of a language model, or none in an encoder.
+HeadKind head_of(const ModelConfig& config, const Family& family);
+// "BertForMaskedLM".
+std::string architecture_of(const Family& family, HeadKind head);
+
+// The families of each file.
+std::vector<Family> bert_families();
+std::vector<Family> distilbert_families();
+std::vector<Family> modernbert_families();
+std::vector<Family> gpt2_families();
+std::vector<Family> llama_families();
+std::vector<Family> gemma_families();
+std::vector<Family> bart_families();
+std::vector<Family> t5_families();
+
+}  // namespace headway::inline v0::internal

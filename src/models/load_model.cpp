@@ -1,0 +1,92 @@
+// TransformerModel from a config and from a directory.
+#include <utility>
+
+#include "base/check.h"
+#include "base/files.h"
+#include "headway/autograd.h"
+#include "headway/transformer_model.h"
+#include "models/model_directory.h"
+#include "models/model_initial_values.h"
+#include "models/transformer_model_parts.h"
+
+namespace headway::inline v0 {
+
+using internal::check;
+using internal::ModelPlan;
+
+namespace {
+
+// Parameters that no file has, by their names in the model.
+class NewParameters : public Module {
+ public:
+  NewParameters(const ModelPlan& plan, const std::map<std::string, Tensor>& known) {
+    for (const auto& [name, shape] : internal::parameter_shapes(plan.options)) {
+      if (!known.contains(name)) add_parameter(name, Tensor::zeros(shape));
+    }
+    internal::set_initial_values(*this, plan.options);
+  }
+};
+
+// The output's bias is a buffer in some families.
+void freeze_buffers(const ModelPlan& plan, const TransformerModel& model) {
+  if (plan.family->trains_output_bias) return;
+  for (auto& [name, parameter] : model.named_parameters()) {
+    if (name == "head.output.bias") Tensor(parameter).set_requires_grad(false);
+  }
+}
+
+std::string generation_config_in(const std::filesystem::path& directory) {
+  const std::filesystem::path file = directory / "generation_config.json";
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored)) return "";
+  internal::ModelConfig::read(file);
+  return internal::read_whole_file(file);
+}
+
+}  // namespace
+
+TransformerModel TransformerModel::from_config(const std::string& config_json, DType dtype) {
+  check(is_floating(dtype), "TransformerModel::from_config: dtype is ", dtype, ", expected a floating one");
+  const ModelPlan plan = internal::plan_model(internal::ModelConfig::parse(config_json, "config.json"));
+  internal::check_parameter_count(plan);
+  TransformerModel model = internal::make_transformer_model(plan.options, plan.config.string("model_type", ""),
+                                                            internal::config_of(plan).text(2), "", dtype, true);
+  freeze_buffers(plan, model);
+  return model;
+}
+
+TransformerModel TransformerModel::load(const std::filesystem::path& directory, const ModelLoading& loading) {
+  std::error_code ignored;
+  const std::string where = directory.string();
+  check(std::filesystem::is_directory(directory, ignored), where, ": no such directory");
+  check(!loading.dtype || is_floating(*loading.dtype), "TransformerModel::load: dtype is ",
+        loading.dtype.value_or(DType::float32), ", expected a floating one");
+  ModelPlan plan = internal::plan_model(internal::ModelConfig::read(directory / "config.json"), loading.new_head,
+                                        loading.new_labels);
+  const internal::ModelFiles files(directory);
+  const NoGradGuard guard;
+  std::map<std::string, Tensor> values = internal::read_parameters(where, files, loading.new_head.has_value(), plan);
+  const DType dtype = loading.dtype.value_or(values.at("embedding.weight").dtype());
+
+  const TransformerModel model = internal::make_transformer_model(plan.options, plan.config.string("model_type", ""),
+                                                                  internal::config_of(plan).text(2),
+                                                                  generation_config_in(directory), dtype, false);
+  for (auto& [name, value] : NewParameters(plan, values).named_parameters()) values.emplace(name, value.detach());
+  for (auto& [name, value] : values) {
+    Tensor parameter = value.to(dtype);
+    if (!loading.mapped && parameter.is_read_only()) parameter = parameter.clone();
+    model.set_parameter(name, parameter.detach().set_requires_grad());
+  }
+  freeze_buffers(plan, model);
+  model.eval();
+  if (loading.device != Device::cpu()) model.to(loading.device);
+  return model;
+}
+
+std::vector<std::string> TransformerModel::families() {
+  std::vector<std::string> names;
+  for (const internal::Family& family : internal::families()) names.emplace_back(family.model_type);
+  return names;
+}
+
+}  // namespace headway::inline v0

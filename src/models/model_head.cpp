@@ -1,0 +1,74 @@
+#include "models/model_head.h"
+
+#include "base/check.h"
+#include "nn/block_norm.h"
+#include "nn/initial_values.h"
+
+namespace headway::inline v0::internal {
+
+// The output of a head. Parameters: weight, unless it is the embedding's; bias.
+class HeadOutput : public Module {
+ public:
+  HeadOutput(const HeadOptions& options, std::int64_t width, const Embedding& embedding, DType dtype)
+      : weight_(embedding.weight()) {
+    if (!options.tied) weight_ = add_parameter("weight", fan_in_uniform({options.labels, width}, width, dtype));
+    if (options.bias) bias_ = add_parameter("bias", constant({options.labels}, 0.0, dtype));
+  }
+  Tensor forward(const Tensor& x) const { return linear(x, weight_.get(), bias_.get()); }
+
+ private:
+  Parameter weight_;  // (labels, width)
+  Parameter bias_;    // (labels)
+};
+
+struct ModelHead::Parts {
+  HeadOptions options;
+  std::optional<Linear> dense;
+  BlockNorm norm;
+  HeadOutput output;
+  Dropout dropout;
+};
+
+ModelHead::ModelHead(const HeadOptions& options, const StackOptions& stack, const Embedding& embedding, DType dtype) {
+  check(options.labels > 0, "TransformerModel: labels of the head is ", options.labels, ", expected more than 0");
+  check(!options.tied || options.labels == embedding.weight().get().size(0), "TransformerModel: the head has ",
+        options.labels, " labels, expected the vocabulary's ", embedding.weight().get().size(0), " where it is tied");
+  auto parts = std::make_shared<Parts>(Parts{.options = options,
+                                             .dense = {},
+                                             .norm = {},
+                                             .output = HeadOutput(options, stack.width, embedding, dtype),
+                                             .dropout = Dropout(options.dropout)});
+  if (options.dense) {
+    parts->dense.emplace(LinearOptions{.in_features = stack.width,
+                                       .out_features = stack.width,
+                                       .bias = options.dense_bias,
+                                       .activation = options.dense_activation,
+                                       .dtype = dtype});
+    add_module("dense", *parts->dense);
+  }
+  if (options.dense_norm) {
+    parts->norm = BlockNorm({.kind = stack.norm,
+                             .width = stack.width,
+                             .epsilon = stack.norm_epsilon,
+                             .bias = stack.norm_bias,
+                             .dtype = dtype});
+    add_module("norm", parts->norm.module());
+  }
+  add_module("output", parts->output);
+  add_module("dropout", parts->dropout);
+  parts_ = parts;
+}
+
+Tensor ModelHead::forward(const Tensor& hidden) const {
+  const HeadOptions& options = parts_->options;
+  Tensor x = hidden;
+  if (options.dropout_before_dense) x = parts_->dropout.forward(x);
+  if (parts_->dense) x = parts_->dense->forward(x);
+  x = parts_->dropout.forward(parts_->norm.forward(x));
+  if (options.logit_scale != 1.0) x = scale(x, options.logit_scale);
+  const Tensor logits = parts_->output.forward(x);
+  if (!options.softcap) return logits;
+  return scale(tanh(scale(logits, 1.0 / *options.softcap)), *options.softcap);
+}
+
+}  // namespace headway::inline v0::internal

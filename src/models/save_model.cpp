@@ -1,0 +1,69 @@
+// TransformerModel into a directory.
+#include "base/check.h"
+#include "base/files.h"
+#include "headway/autograd.h"
+#include "headway/safetensors.h"
+#include "headway/transformer_model.h"
+#include "models/model_parameters.h"
+#include "models/transformer_model_parts.h"
+
+namespace headway::inline v0 {
+
+using internal::check;
+using internal::FileTensor;
+using internal::Json;
+
+namespace {
+
+// The tensors of one parameter: split, transposed, with their names in the file.
+void add_file_tensors(const FileTensor& tensor, const std::string& prefix, const Tensor& parameter,
+                      std::map<std::string, Tensor>& tensors) {
+  std::int64_t first = 0;
+  for (std::size_t i = 0; i < tensor.pieces.size(); ++i) {
+    const Shape& shape = tensor.piece_shapes[i];
+    Tensor piece = parameter;
+    if (tensor.pieces.size() > 1) {
+      piece = parameter.slice(0, first, first + shape[0]);
+      first += shape[0];
+    }
+    piece = tensor.transposed ? piece.transpose(0, 1) : piece.reshape(shape);
+    tensors[(tensor.in_head ? "" : prefix) + tensor.pieces[i]] = piece;
+  }
+}
+
+// The config with the dtype under the names that it has.
+std::string config_with_dtype(const std::string& config, DType dtype) {
+  Json fields = internal::parse_json(config, "config.json");
+  const std::string name(dtype_name(dtype));
+  if (fields.find("torch_dtype")) fields.set("torch_dtype", name);
+  if (fields.find("dtype") || !fields.find("torch_dtype")) fields.set("dtype", name);
+  return fields.text(2) + "\n";
+}
+
+DType parameters_dtype(const TransformerModel& model) { return model.named_parameters().front().tensor.dtype(); }
+
+}  // namespace
+
+std::string TransformerModel::config() const { return config_with_dtype(parts().config, parameters_dtype(*this)); }
+
+void TransformerModel::save(const std::filesystem::path& directory, std::optional<DType> dtype) const {
+  check(!dtype || is_floating(*dtype), "TransformerModel::save: dtype is ", dtype.value_or(DType::float32),
+        ", expected a floating one");
+  internal::make_directories(directory);
+  const NoGradGuard guard;
+  const internal::Family& family = internal::family_named(parts().family);
+  const StateDict state = state_dict();
+  const std::string prefix = options().head.kind == HeadKind::none ? "" : family.prefixes.front();
+  std::map<std::string, Tensor> tensors;
+  for (const FileTensor& tensor : internal::file_tensors(options(), family)) {
+    const Tensor& parameter = state.at(tensor.parameter);
+    add_file_tensors(tensor, prefix, dtype ? parameter.to(*dtype) : parameter, tensors);
+  }
+  save_safetensors(directory / "model.safetensors", tensors, {{"format", "pt"}});
+  const std::string generation = generation_config();
+  if (!generation.empty()) internal::replace_file(directory / "generation_config.json", generation);
+  internal::replace_file(directory / "config.json",
+                         config_with_dtype(parts().config, dtype.value_or(parameters_dtype(*this))));
+}
+
+}  // namespace headway::inline v0

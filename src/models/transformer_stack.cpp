@@ -1,0 +1,231 @@
+#include "models/transformer_stack.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/check.h"
+#include "models/relative_bias.h"
+#include "nn/attention_masks.h"
+#include "nn/block_attention.h"
+#include "nn/block_norm.h"
+#include "nn/device_copies.h"
+
+namespace headway::inline v0::internal {
+namespace {
+
+BlockNormOptions norm_of(const StackOptions& options, DType dtype) {
+  return {.kind = options.norm,
+          .width = options.width,
+          .epsilon = options.norm_epsilon,
+          .bias = options.norm_bias,
+          .dtype = dtype};
+}
+
+bool has_table(const StackOptions& options) {
+  return options.positions == PositionKind::learned || options.positions == PositionKind::sinusoidal;
+}
+
+void check_stack(const StackOptions& options) {
+  constexpr std::int64_t kMostRows = std::int64_t{1} << 24;
+  check(options.width > 0, "TransformerModel: width is ", options.width, ", expected more than 0");
+  for (const BlockOptions& layer : options.layers) {
+    check(layer.width == options.width, "TransformerModel: a layer's width is ", layer.width, ", expected the stack's ",
+          options.width);
+  }
+  check(options.max_positions >= 0 && options.max_positions <= kMostRows && options.position_offset >= 0 &&
+            options.position_offset <= kMostRows,
+        "TransformerModel: max_positions is ", options.max_positions, " and position_offset is ",
+        options.position_offset, ", expected both from 0 to 2^24");
+  check(!has_table(options) || options.max_positions > 0,
+        "TransformerModel: max_positions is 0, expected the rows of the table of positions");
+  check(options.positions != PositionKind::relative_bias ||
+            (options.relative_buckets >= 4 && options.relative_max_distance > options.relative_buckets / 2),
+        "TransformerModel: relative_buckets is ", options.relative_buckets, " and relative_max_distance is ",
+        options.relative_max_distance, ", expected at least 4 buckets and a distance beyond half of them");
+}
+
+// Positions that count the non-padding tokens: int64 (batch, length), for the last `length` columns of the mask.
+Tensor positions_by_mask(const Mask& padding, std::int64_t length) {
+  const Tensor mask = padding.tensor().to(Device::cpu()).contiguous();  // (batch, keys)
+  const bool* kept = mask.data<bool>();
+  const std::int64_t keys = mask.size(1);
+  const Tensor positions = Tensor::empty({mask.size(0), length}, DType::int64);
+  std::int64_t* position = positions.data<std::int64_t>();
+  for (std::int64_t entry = 0; entry < mask.size(0); ++entry, kept += keys) {
+    std::int64_t seen = 0;
+    for (std::int64_t key = 0; key < keys; ++key) {
+      if (kept[key] == padding.true_keeps()) ++seen;
+      if (key >= keys - length) *position++ = std::max<std::int64_t>(0, seen - 1);
+    }
+  }
+  return positions;
+}
+
+}  // namespace
+
+struct TransformerStack::Parts {
+  StackOptions options;
+  bool is_decoder = false;
+  Embedding embedding;
+  std::optional<Embedding> positions = {};       // (max_positions + position_offset, width)
+  std::shared_ptr<DeviceCopies> sinusoids = {};  // likewise
+  std::optional<Embedding> token_types = {};     // (token_types, width)
+  std::optional<Embedding> relative_bias = {};
+  BlockNorm embedding_norm = {};
+  BlockNorm norm = {};
+  std::vector<TransformerBlock> layers = {};
+  Dropout embedding_dropout;
+  Dropout final_dropout;
+
+  // int64 (batch, length) or (length) on the CPU; undefined where they follow those in the cache.
+  Tensor positions_of(const char* function, const StackInput& input) const;
+  void check_positions(const char* function, const StackInput& input, const Tensor& positions) const;
+  // What positions and token types add: [length, width] or [batch, length, width]; undefined: nothing.
+  Tensor added_rows(const StackInput& input, const Tensor& positions) const;
+  Tensor embed(const StackInput& input, const Tensor& positions) const;
+};
+
+TransformerStack::TransformerStack(const StackOptions& options, const TransformerModelOptions& model,
+                                   const std::optional<Embedding>& shared, bool is_decoder, DType dtype) {
+  check_stack(options);
+  const auto table = [&](std::int64_t count, std::int64_t width) {
+    return Embedding({.count = count, .width = width, .dtype = dtype});
+  };
+  const EmbeddingOptions own = {
+      .count = model.vocab_size, .width = options.width, .padding_index = model.padding_row, .dtype = dtype};
+  auto parts = std::make_shared<Parts>(Parts{.options = options,
+                                             .is_decoder = is_decoder,
+                                             .embedding = shared ? *shared : Embedding(own),
+                                             .embedding_dropout = Dropout(options.embedding_dropout),
+                                             .final_dropout = Dropout(options.final_dropout)});
+  if (!shared) add_module("embedding", parts->embedding);
+  const std::int64_t rows = options.max_positions + options.position_offset;
+  if (options.positions == PositionKind::learned) {
+    parts->positions = table(rows, options.width);
+    add_module("positions", *parts->positions);
+  } else if (options.positions == PositionKind::sinusoidal) {
+    parts->sinusoids =
+        std::make_shared<DeviceCopies>(sinusoidal_positions(rows, options.width, options.sinusoid, DType::float32));
+  } else if (options.positions == PositionKind::relative_bias && !options.layers.empty()) {
+    parts->relative_bias = table(options.relative_buckets, options.layers.front().heads);
+    add_module("relative_bias", *parts->relative_bias);
+  }
+  if (options.token_types > 0) {
+    parts->token_types = table(options.token_types, options.width);
+    add_module("token_types", *parts->token_types);
+  }
+  if (options.embedding_norm) {
+    parts->embedding_norm = BlockNorm(norm_of(options, dtype));
+    add_module("embedding_norm", parts->embedding_norm.module());
+  }
+  for (BlockOptions layer : options.layers) {
+    layer.dtype = dtype;
+    parts->layers.emplace_back(layer);
+    add_module("layers." + std::to_string(parts->layers.size() - 1), parts->layers.back());
+  }
+  if (options.final_norm) {
+    parts->norm = BlockNorm(norm_of(options, dtype));
+    add_module("norm", parts->norm.module());
+  }
+  add_module("embedding_dropout", parts->embedding_dropout);
+  add_module("final_dropout", parts->final_dropout);
+  parts_ = parts;
+}
+
+const Embedding& TransformerStack::embedding() const { return parts_->embedding; }
+const std::vector<TransformerBlock>& TransformerStack::layers() const { return parts_->layers; }
+
+Tensor TransformerStack::Parts::positions_of(const char* function, const StackInput& input) const {
+  Tensor positions;
+  if (input.positions.defined()) {
+    positions = input.positions.to(Device::cpu());
+  } else if (input.packed.defined()) {
+    positions = packed_positions(input.packed).unsqueeze(0);
+  } else if (input.padding_mask.defined()) {
+    positions = positions_by_mask(input.padding_mask, input.tokens.size(1));
+  }
+  check_positions(function, input, positions);
+  return positions;
+}
+
+void TransformerStack::Parts::check_positions(const char* function, const StackInput& input,
+                                              const Tensor& positions) const {
+  if (options.max_positions == 0) return;
+  std::int64_t longest = input.tokens.size(1) + (input.cache ? input.cache->length() : 0);
+  if (positions.defined()) {
+    longest = positions.element_count() == 0 ? 0 : static_cast<std::int64_t>(max(positions).item()) + 1;
+  }
+  check(longest <= options.max_positions, function, ": ", is_decoder && input.memory.defined() ? "target" : "tokens",
+        " has a text of ", longest, " tokens, and the model has ", options.max_positions, " positions");
+}
+
+Tensor TransformerStack::Parts::added_rows(const StackInput& input, const Tensor& positions) const {
+  const Device device = embedding.weight().get().device();
+  const DType dtype = embedding.weight().get().dtype();
+  Tensor rows;
+  if (has_table(options)) {
+    const Tensor table = this->positions ? this->positions->weight().get() : sinusoids->on(device).to(dtype);
+    if (positions.defined()) {
+      std::vector<std::int64_t> indices;
+      for (const double position : positions.to_vector()) {
+        indices.push_back(static_cast<std::int64_t>(position) + options.position_offset);
+      }
+      rows = headway::embedding(table, Tensor::from(indices, positions.shape()));
+    } else {
+      const std::int64_t first = options.position_offset + (input.cache ? input.cache->length() : 0);
+      rows = table.slice(0, first, first + input.tokens.size(1));
+    }
+  }
+  if (!token_types) return rows;
+  const Tensor types = input.token_types.defined() ? token_types->forward(input.token_types)
+                                                   : token_types->weight().get().slice(0, 0, 1);
+  return rows.defined() ? add(rows, types) : types;
+}
+
+Tensor TransformerStack::Parts::embed(const StackInput& input, const Tensor& positions) const {
+  Tensor x = embedding.forward(input.tokens);
+  if (options.embedding_scale != 1.0) x = scale(x, options.embedding_scale);
+  const Tensor rows = added_rows(input, positions);
+  if (rows.defined()) x = add(x, rows);
+  return embedding_dropout.forward(embedding_norm.forward(x));
+}
+
+StackResult TransformerStack::forward(const char* function, const StackInput& input) const {
+  const Parts& parts = *parts_;
+  const Tensor positions = parts.positions_of(function, input);
+  const std::int64_t cached = input.cache ? input.cache->length() : 0, length = input.tokens.size(1);
+  BlockInput call = {.x = parts.embed(input, positions),
+                     .lengths = input.lengths,
+                     .padding_mask = input.padding_mask,
+                     .packed = input.packed,
+                     .memory = input.memory,
+                     .memory_lengths = input.memory_lengths,
+                     .memory_padding_mask = input.memory_padding_mask,
+                     .weights = input.weights};
+  bring_to_host(call.lengths, call.padding_mask);
+  bring_to_host(call.memory_lengths, call.memory_padding_mask);
+  const bool has_rotary = std::any_of(parts.options.layers.begin(), parts.options.layers.end(),
+                                      [](const BlockOptions& layer) { return layer.rotary.has_value(); });
+  if (has_rotary && positions.defined()) call.positions = positions.to(call.x.device());
+  if (parts.relative_bias) {
+    call.bias = relative_bias(*parts.relative_bias,
+                              {.count = parts.options.relative_buckets,
+                               .max_distance = parts.options.relative_max_distance,
+                               .bidirectional = !parts.is_decoder},
+                              length, cached + length);
+  }
+  StackResult result;
+  for (std::size_t i = 0; i < parts.layers.size(); ++i) {
+    if (input.cache) call.cache = &input.cache->self_attention[i];
+    if (input.cache && input.memory.defined()) call.memory_cache = &input.cache->memory_attention[i];
+    BlockResult block = parts.layers[i].forward(call);
+    call.x = block.output;
+    if (input.weights == Weights::none) continue;
+    result.weights.push_back(block.weights);
+    if (input.memory.defined()) result.cross_weights.push_back(block.cross_weights);
+  }
+  result.hidden = parts.final_dropout.forward(parts.norm.forward(call.x));
+  return result;
+}
+
+}  // namespace headway::inline v0::internal
