@@ -8,9 +8,11 @@
 
 #include "headway/error.h"
 #include "headway/text_pairs.h"
+#include "headway/text_tokenizer.h"
 #include "headway/tokenizer.h"
 #include "options.h"
 #include "text_io.h"
+#include "tokenize.h"
 
 namespace cli {
 namespace {
@@ -91,11 +93,22 @@ struct UseTokenizer {
   bool target = false;
   bool ids = false;
   bool zero = false;
+  TokenizeFlags flags = {};
   std::vector<std::string> texts = {};
 
   int encode();
   int decode();
   bool is_model() const { return fs::path(tokenizer).extension() == ".spm"; }
+  // A directory of another family than Marian's.
+  bool is_text_tokenizer() const {
+    return !is_model() && !fs::exists(directory() / "source.spm") && headway::TextTokenizer::is_in(directory());
+  }
+  void refuse_flags() const {
+    if (flags.any()) throw UsageError("options such as --json and --offsets need a directory with a tokenizer.json");
+  }
+  EachText each_text() const {
+    return [this](const auto& body) { for_each_text(body); };
+  }
   fs::path directory() const { return tokenizer.empty() ? default_model() : fs::path(tokenizer); }
   void for_each_text(const std::function<void(const std::string&)>& body) const;
 };
@@ -132,6 +145,12 @@ std::int64_t id_of(const std::string& word) {
 }
 
 int UseTokenizer::encode() {
+  if (is_text_tokenizer()) {
+    if (target || !to.empty()) throw UsageError("--target and --to need the directory of a Marian model");
+    flags.ids = ids;
+    return encode_texts(directory(), flags, each_text());
+  }
+  refuse_flags();
   const auto print = [](const std::vector<std::string>& tokens) {
     for (std::size_t n = 0; n < tokens.size(); ++n) std::cout << (n == 0 ? "" : " ") << tokens[n];
     std::cout << '\n';
@@ -155,6 +174,8 @@ int UseTokenizer::encode() {
 }
 
 int UseTokenizer::decode() {
+  if (is_text_tokenizer()) return decode_texts(directory(), flags, each_text());
+  refuse_flags();
   if (is_model()) {
     const headway::SentencePieces pieces = headway::SentencePieces::load(tokenizer);
     for_each_text([&](const std::string& text) { std::cout << one_line(pieces.decode(words_of(text))) << '\n'; });
@@ -216,7 +237,8 @@ void add_use(Program& program, CLI::App& tokenizer, bool encode) {
       encode ? program.add_command({"encode", "Show the tokens of texts",
                                     "  headway tokenizer encode \"The animal was too tired.\"\n"
                                     "  headway tokenizer encode --tokenizer joint.spm < text.txt\n"
-                                    "  headway tokenizer encode --ids --to deu \"Good morning!\""},
+                                    "  headway tokenizer encode --ids --to deu \"Good morning!\"\n"
+                                    "  headway tokenizer encode --model all-MiniLM-L6-v2 --offsets \"Good morning!\""},
                                    &tokenizer)
              : program.add_command({"decode", "Show the text of ids, or of the pieces of a single model",
                                     "  headway tokenizer encode --ids \"Good morning!\" | headway tokenizer decode\n"
@@ -224,8 +246,8 @@ void add_use(Program& program, CLI::App& tokenizer, bool encode) {
                                    &tokenizer);
   const auto options = std::make_shared<UseTokenizer>();
   command
-      .add_option("--tokenizer", options->tokenizer,
-                  "Directory of a Marian model, or a .spm file; default: the default model")
+      .add_option("--tokenizer,--model", options->tokenizer,
+                  "Directory of a model with its tokenizer, or a .spm file; default: the default model")
       ->type_name("PATH");
   if (encode) {
     command.add_option("--to", options->to, "Put the code of this language in front, as deu")->type_name("LANGUAGE");
@@ -233,6 +255,7 @@ void add_use(Program& program, CLI::App& tokenizer, bool encode) {
     command.add_flag("--ids", options->ids, "Show ids instead of tokens");
     command.add_flag("--zero", options->zero, "Texts on standard input end with a zero byte, not with a line");
   }
+  options->flags.add_to(command, encode);
   const CLI::Option* const texts = add_texts(command, "TEXT", "Texts; without any, each line of standard input is one");
   program.on_run(command, [options, texts, encode] {
     options->texts = texts_of(*texts);
@@ -244,7 +267,7 @@ void add_use(Program& program, CLI::App& tokenizer, bool encode) {
 
 void add_tokenizer(Program& program) {
   CLI::App& tokenizer =
-      program.add_command({"tokenizer", "Train and use SentencePiece tokenizers",
+      program.add_command({"tokenizer", "Train SentencePiece tokenizers, and use those of any model",
                            "  headway tokenizer train parts/training.tsv --languages deu,eng --output model\n"
                            "  headway tokenizer encode \"The animal was too tired.\""});
   tokenizer.require_subcommand(1);

@@ -1,14 +1,16 @@
 # The text library and the `headway` program: apart from libheadway, so that attention alone needs neither SentencePiece
-# nor libzip. What they use of its internals carries HEADWAY_INTERNAL_API.
+# nor libzip, PCRE2 and utf8proc. What they use of its internals carries HEADWAY_INTERNAL_API.
 
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
 pkg_check_modules(libzip REQUIRED IMPORTED_TARGET libzip)
+pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
 find_package(ZLIB REQUIRED)
 
-file(GLOB headway_text_sources CONFIGURE_DEPENDS src/text/*.cpp src/models/*.cpp src/generate/*.cpp src/tasks/*.cpp
-     src/translation/*.cpp src/report/*.cpp src/explain/*.cpp)
-set(headway_text_packages PkgConfig::sentencepiece PkgConfig::libzip ZLIB::ZLIB)
+file(GLOB headway_text_sources CONFIGURE_DEPENDS src/text/*.cpp src/text/tokenizer/*.cpp src/models/*.cpp
+     src/generate/*.cpp src/tasks/*.cpp src/translation/*.cpp src/report/*.cpp src/explain/*.cpp)
+set(headway_text_packages PkgConfig::sentencepiece PkgConfig::libzip PkgConfig::pcre2 PkgConfig::utf8proc ZLIB::ZLIB)
 
 include(cmake/embed.cmake)
 add_library(headway_text_objects OBJECT ${headway_text_sources} ${headway_viewer_source})

@@ -98,6 +98,7 @@ class HEADWAY_API TextTokenizer {
   struct Data;  // defined in src/text
 
  private:
+  friend class StreamingDecoder;
   explicit TextTokenizer(std::shared_ptr<const Data> data);
   std::shared_ptr<const Data> data_;
 };
@@ -107,16 +108,17 @@ class HEADWAY_API TextTokenizer {
 class HEADWAY_API StreamingDecoder {
  public:
   explicit StreamingDecoder(TextTokenizer tokenizer, bool skip_special_tokens = true);
+  ~StreamingDecoder();
+  StreamingDecoder(StreamingDecoder&& other) noexcept;
+  StreamingDecoder& operator=(StreamingDecoder&& other) noexcept;
   // The text that is certain after one more token; often empty.
   std::string add(std::int64_t id);
-  // What is left at the end.
+  // What is left at the end; the decoder then begins a new text.
   std::string finish();
 
  private:
-  TextTokenizer tokenizer_;
-  bool skip_special_tokens_;
-  std::vector<std::int64_t> ids_;  // of the text that is not certain yet, and a few before it
-  std::string given_;              // decode() of those before it
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace v0

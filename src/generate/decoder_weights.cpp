@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "generate/parameter_reader.h"
 #include "headway/autograd.h"
+#include "models/relative_bias.h"
 
 namespace headway::inline v0::internal {
 namespace {
@@ -28,7 +29,7 @@ AttentionWeights read_self_attention(const ParameterReader& reader, const BlockO
                     .scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(head_dim))),
                     .softcap = options.softcap.value_or(0.0),
                     .window = options.window.left.value_or(-1)};
-  const Device device = weights.out.weight.defined() ? weights.out.weight.device() : reader.device();
+  const Device device = reader.device();
   if (!options.alibi_slopes.empty()) {
     weights.scores.alibi_slopes = Tensor::from(options.alibi_slopes, {options.heads}).to(DType::float32).to(device);
   }
@@ -52,11 +53,7 @@ AttentionWeights read_cross_attention(const ParameterReader& reader, const Block
   weights.memory_weight = concat({reader.get("cross.key.weight"), reader.get("cross.value.weight")});
   weights.memory_bias = joined_biases(
       {key, value}, {weights.memory_weight.size(0) / 2, weights.memory_weight.size(0) / 2}, weights.memory_weight);
-  weights.scores = {.heads = self.heads,
-                    .kv_heads = self.kv_heads,
-                    .head_dim = self.head_dim,
-                    .scale = self.scale,
-                    .softcap = self.softcap};
+  weights.scores = {.heads = self.heads, .kv_heads = self.kv_heads, .head_dim = self.head_dim, .scale = self.scale};
   return weights;
 }
 
@@ -103,17 +100,12 @@ std::int64_t rotary_number(const BlockOptions& options, std::int64_t head_dim, s
 }  // namespace
 
 Tensor distance_bias_of(const Tensor& weight, std::int64_t max_distance) {
-  const std::int64_t buckets = weight.size(0), heads = weight.size(1), exact = buckets / 2;
+  const std::int64_t heads = weight.size(1);
   const std::vector<double> values = weight.to(Device::cpu()).to_vector();
   const Tensor table = Tensor::empty({heads, max_distance + 1});
   for (std::int64_t distance = 0; distance <= max_distance; ++distance) {
-    std::int64_t bucket = distance;
-    if (distance >= exact) {
-      // In float32, as the models were trained.
-      const float ratio = std::log(static_cast<float>(distance) / static_cast<float>(exact)) /
-                          static_cast<float>(std::log(static_cast<double>(max_distance) / static_cast<double>(exact)));
-      bucket = std::min(exact + static_cast<std::int64_t>(ratio * static_cast<float>(buckets - exact)), buckets - 1);
-    }
+    const std::int64_t bucket =
+        relative_bucket(-distance, {.count = weight.size(0), .max_distance = max_distance, .bidirectional = false});
     for (std::int64_t head = 0; head < heads; ++head) {
       table.data<float>()[head * (max_distance + 1) + distance] =
           static_cast<float>(values[static_cast<std::size_t>(bucket * heads + head)]);

@@ -61,7 +61,6 @@ struct DecoderWeights {
   std::int64_t most_positions = 0;  // of a sequence; 0: no limit
   std::int64_t most_source = 0;     // tokens of a source; 0: no limit
   bool has_sources = false;
-  std::optional<std::int64_t> excluded_token = {};  // is never chosen
 
   Device device() const { return embedding.device(); }
   DType dtype() const { return embedding.dtype(); }

@@ -115,6 +115,11 @@ void DecodingBuffers::set_rule(const SampleRule& rule) {
   rule_ = rule;
 }
 
+void DecodingBuffers::set_excluded(std::optional<std::int64_t> token) {
+  if (token != excluded_) steps_.clear();
+  excluded_ = token;
+}
+
 std::int64_t DecodingBuffers::padded(std::int64_t rows) const {
   if (weights_.device().is_cpu()) return rows;
   std::int64_t size = size_.rows;
@@ -159,7 +164,7 @@ void DecodingBuffers::end_step(const Tensor& logits, std::int64_t rows, StepEnd 
   switch (end) {
     case StepEnd::best:
     case StepEnd::candidates:
-      top_tokens(logits, weights_.excluded_token, top(rows));
+      top_tokens(logits, excluded_, top(rows));
       break;
     case StepEnd::sample:
       sample_tokens(

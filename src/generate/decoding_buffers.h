@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -38,12 +39,12 @@ enum class StepEnd {
 
 // What changes from step to step, for each row. Rows past the last are computed on some devices and not used.
 struct RowState {
-  std::vector<std::int64_t> positions;  // of the newest tokens
-  std::vector<std::int64_t> newest;
-  std::vector<std::int64_t> parents;    // the row of the step before that each row continues
-  std::vector<std::int64_t> entries;    // where each row puts its keys and values
-  std::vector<std::int64_t> sequences;  // numbers for the random draws
-  std::vector<std::int64_t> sources;    // of each row, where there are sources
+  std::vector<std::int64_t> positions = {};  // of the newest tokens
+  std::vector<std::int64_t> newest = {};
+  std::vector<std::int64_t> parents;         // the row of the step before that each row continues
+  std::vector<std::int64_t> entries = {};         // where each row puts its keys and values
+  std::vector<std::int64_t> sequences = {};  // numbers for the random draws
+  std::vector<std::int64_t> sources;         // of each row, where there are sources
 };
 
 // Tokens of a prompt, or of a part of it, that are taken at once.
@@ -97,6 +98,8 @@ class DecodingBuffers {
   // Row i becomes the former row kept[i], between steps.
   void keep_rows(const std::vector<std::int64_t>& kept);
   void set_rule(const SampleRule& rule);
+  // A token that is never chosen.
+  void set_excluded(std::optional<std::int64_t> token);
 
   // Puts the tokens of prompts into their entries; returns the hidden states of those tokens with which prompts end
   // (prompts that end, width), in order.
@@ -180,6 +183,7 @@ class DecodingBuffers {
   Tensor logsumexp_;      // (rows) float32
   Tensor logits_;         // (rows, vocab_size), of steps that end with them
   SampleRule rule_;
+  std::optional<std::int64_t> excluded_;
   std::map<StepKind, Step> steps_;
 };
 

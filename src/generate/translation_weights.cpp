@@ -62,7 +62,6 @@ DecoderWeights decoder_weights(const TranslationModel& model) {
   weights.most_positions = options.max_position_embeddings;
   weights.most_source = options.max_position_embeddings;
   weights.has_sources = true;
-  weights.excluded_token = options.pad_token_id;
   return weights;
 }
 
