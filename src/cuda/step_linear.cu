@@ -16,13 +16,28 @@ namespace {
 constexpr int kLanes = 32;
 constexpr int kProductWarps = 8;
 constexpr int kProductThreads = kProductWarps * kLanes;
-constexpr int kTileOutputs = 16;  // rows of the weight in a tile: the rows of mma.sync's first operand
+constexpr int kWarpOutputs = 16;  // rows of the weight that a warp has at a time: those of mma.sync's first operand
 constexpr int kStepDepth = 64;    // columns of the weight in a step of a warp: 128 bytes of each row
 constexpr int kChunks = 4;        // of 16 bytes that a thread has in a step: two rows, two halves of the step
-constexpr int kStages = 3;  // steps that a thread has under way: 48 KB in a block, and three blocks on a multiprocessor
 constexpr int kMostProductRows = 32;
-constexpr int kGroup = kProductWarps * kStepDepth;  // columns of a step of all warps
 constexpr int kStageBytes = kChunks * kProductThreads * 16;
+
+// How the warps of a block share a tile of the weight, for products of up to 8 * kBlocks rows. With few rows all warps
+// have the same rows of the weight and other columns, since then there are many tiles, and x is small. With more rows
+// sums are larger, and fewer of them are joined.
+template <int kBlocks>
+struct ProductShape {
+  static constexpr int kColumns = 8 * kBlocks;                             // rows of x, as columns of mma.sync's result
+  static constexpr int kSplits = kBlocks == 1 ? 8 : kBlocks == 2 ? 4 : 2;  // warps that share the columns of the weight
+  static constexpr int kOutputs = kProductWarps / kSplits;                 // warps that share its rows
+  static constexpr int kGroup = kSplits * kStepDepth;                      // columns of a step of all warps
+  static constexpr int kSums = kWarpOutputs * kColumns;                    // of a warp
+  // Steps that a thread has under way. A block leaves space for one or two others: then the next kernel's weights are
+  // loaded while this one ends.
+  static constexpr int kStages = kBlocks == 4 ? 2 : 3;
+  static constexpr int kStreamBytes = kStages * kStageBytes;
+  static constexpr int kSumBytes = 2 * kProductWarps * kSums * 4;
+};
 
 template <typename T>
 struct ProductArguments {
@@ -39,10 +54,11 @@ struct ProductArguments {
   float epsilon;
   Activation activation;
   bool gated;
-  int tile_results;  // of a tile: 16, or 8 where gated
+  int warp_results;  // of a warp's rows of the weight: 16, or 8 where gated
+  int tile_results;  // of the rows that the warps of a block have at a time
   int tiles;
   int cluster;  // blocks that share tiles: each has every cluster-th group of columns
-  int groups;   // of columns, kGroup each, that one block of a cluster has
+  int groups;   // of columns that one block of a cluster has
   int pitch;    // of a row of x in shared memory, in elements
 };
 
@@ -118,7 +134,7 @@ __device__ uint4 normed(const ProductArguments<T>& a, uint4 bits, int column, fl
 }
 
 // The block's columns of norm(x) into shared memory: (rows, pitch). Its groups of columns lie side by side there.
-template <typename T>
+template <typename T, int kGroup>
 __device__ void load_rows(const ProductArguments<T>& a, int rank, T* shared) {
   const int warp = static_cast<int>(threadIdx.x) / kLanes, lane = static_cast<int>(threadIdx.x) % kLanes;
   int warps = kProductWarps;  // of a row
@@ -140,32 +156,31 @@ __device__ void load_rows(const ProductArguments<T>& a, int rank, T* shared) {
 
 // ---- the weight ----
 
-// A thread's share of the weight, in the order in which its warp takes steps: rows l / 4 and l / 4 + 8 of each tile. It
-// comes into shared memory that no other thread reads.
-template <typename T>
+// A thread's share of the weight, in the order in which its warp takes steps: rows l / 4 and l / 4 + 8 of the
+// warp's 16. It comes into shared memory that no other thread reads.
+template <typename T, class S>
 struct WeightStream {
   const ProductArguments<T>& a;
   uint4* shared;  // (stages, chunks, threads), from this thread's place on
   int rank, clusters;
   int tile, group = 0;  // of the next step to load
 
-  // The rows of the weight that are rows l / 4 and l / 4 + 8 of a tile; past the last ones: negative.
+  // The row of the weight that is row l / 4, or l / 4 + 8, of the warp's in a tile; past the last ones: negative. Where
+  // gated, the lower eight rows are those that the upper ones are gates of.
   __device__ int row_of(int of_tile, bool lower) const {
-    const int quad = static_cast<int>(threadIdx.x) % kLanes / 4;
-    if (a.gated) {
-      const int result = of_tile * (kTileOutputs / 2) + quad;
-      return result < a.results ? result + (lower ? a.results : 0) : -1;
-    }
-    const int result = of_tile * kTileOutputs + quad + (lower ? kTileOutputs / 2 : 0);
+    const int warp = static_cast<int>(threadIdx.x) / kLanes, quad = static_cast<int>(threadIdx.x) % kLanes / 4;
+    const int first = of_tile * a.tile_results + warp / S::kSplits * a.warp_results;
+    if (a.gated) return first + quad < a.results ? first + quad + (lower ? a.results : 0) : -1;
+    const int result = first + quad + (lower ? kWarpOutputs / 2 : 0);
     return result < a.results ? result : -1;
   }
 
   // Starts the copies of the next step; without one, an empty group of copies.
   __device__ void load(int stage) {
     if (tile < a.tiles) {
-      const int warp = static_cast<int>(threadIdx.x) / kLanes;
+      const int split = static_cast<int>(threadIdx.x) / kLanes % S::kSplits;
       const int column =
-          ((group * a.cluster + rank) * kProductWarps + warp) * kStepDepth + static_cast<int>(threadIdx.x) % 4 * 8;
+          ((group * a.cluster + rank) * S::kSplits + split) * kStepDepth + static_cast<int>(threadIdx.x) % 4 * 8;
 #pragma unroll
       for (int chunk = 0; chunk < kChunks; ++chunk) {
         const int row = row_of(tile, chunk % 2 == 1), at = column + chunk / 2 * (kStepDepth / 2);
@@ -195,6 +210,7 @@ struct Finish {
     row = index / a.tile_results;
     result = tile * a.tile_results + index % a.tile_results;
     inside = row < a.rows && result < a.results;
+    bias = second_bias = added = 0;
     if (!inside) return;
     if (a.bias) bias = to_compute(a.bias[result]);
     if (a.bias && a.gated) second_bias = to_compute(a.bias[result + a.results]);
@@ -208,84 +224,84 @@ struct Finish {
   }
 };
 
-// A cluster of blocks takes a tile of 16 rows of the weight at a time; the warps share its columns, and their sums are
-// joined in their order. kBlocks: of 8 rows of x.
+// Joins the sums of the warps, and of the cluster's blocks, in their order: the sum of one result of a tile, and that
+// of what it gates.
+template <typename T, class S>
+__device__ float2 joined_sums(const ProductArguments<T>& a, const float* sums, int result, int row) {
+  const int warp = result / a.warp_results * S::kSplits;
+  const float* sum = sums + warp * S::kSums + result % a.warp_results * S::kColumns + row;
+  float2 joined = make_float2(0, 0);
+  for (int rank = 0; rank < a.cluster; ++rank) {
+#pragma unroll
+    for (int split = 0; split < S::kSplits; ++split) {
+      joined.x += load_of_rank(sum + split * S::kSums, rank, a.cluster);
+      if (a.gated) joined.y += load_of_rank(sum + split * S::kSums + 8 * S::kColumns, rank, a.cluster);
+    }
+  }
+  return joined;
+}
+
+// A cluster of blocks takes a tile of the weight's rows at a time. kBlocks: of 8 rows of x.
 template <typename T, int kBlocks>
 __global__ void __launch_bounds__(kProductThreads, 2) product_kernel(const __grid_constant__ ProductArguments<T> a) {
-  constexpr int kColumns = 8 * kBlocks;
-  constexpr int kTileSums = kTileOutputs * kColumns;  // of a warp
-  constexpr int kFinishes = (kTileSums + kProductThreads - 1) / kProductThreads;
+  using S = ProductShape<kBlocks>;
   extern __shared__ uint4 memory[];
-  float* sums = reinterpret_cast<float*>(memory + kStages * kStageBytes / 16);  // (2, warps, 16, columns)
-  T* x = reinterpret_cast<T*>(sums + 2 * kProductWarps * kTileSums);            // (rows, pitch)
+  float* sums = reinterpret_cast<float*>(memory + S::kStreamBytes / 16);        // (2, warps, 16, columns)
+  T* x = reinterpret_cast<T*>(memory + (S::kStreamBytes + S::kSumBytes) / 16);  // (rows, pitch)
   const int warp = static_cast<int>(threadIdx.x) / kLanes, lane = static_cast<int>(threadIdx.x) % kLanes;
   const int rank = a.cluster > 1 ? cluster_rank() : 0, clusters = static_cast<int>(gridDim.x) / a.cluster;
   const int first_tile = static_cast<int>(blockIdx.x) / a.cluster;
 
-  WeightStream<T> stream = {a, memory + threadIdx.x, rank, clusters, first_tile};
+  WeightStream<T, S> stream = {a, memory + threadIdx.x, rank, clusters, first_tile};
 #pragma unroll
-  for (int stage = 0; stage < kStages; ++stage) stream.load(stage);
+  for (int stage = 0; stage < S::kStages; ++stage) stream.load(stage);
   let_next_start();
   wait_for_previous();
-  load_rows(a, rank, x);
+  load_rows<T, S::kGroup>(a, rank, x);
   __syncthreads();
 
   const T* own_x[kBlocks];  // this lane's row of each block of rows; those past the last are not used
 #pragma unroll
   for (int block = 0; block < kBlocks; ++block) {
     const int row = block * 8 + lane / 4;
-    own_x[block] = x + (row < a.rows ? row : a.rows - 1) * a.pitch + warp * kStepDepth + lane % 4 * 8;
+    own_x[block] = x + (row < a.rows ? row : a.rows - 1) * a.pitch + warp % S::kSplits * kStepDepth + lane % 4 * 8;
   }
+  const int own_result = static_cast<int>(threadIdx.x) + rank * kProductThreads;  // the first; blocks share them out
   int stage = 0, buffer = 0;
   for (int tile = first_tile; tile < a.tiles; tile += clusters, buffer ^= 1) {
-    Finish<T> finishes[kFinishes];
-    if (rank == 0) {
-#pragma unroll
-      for (int i = 0; i < kFinishes; ++i)
-        finishes[i].load(a, tile, static_cast<int>(threadIdx.x) + i * kProductThreads);
-    }
+    Finish<T> finish;
+    finish.load(a, tile, own_result);
     float d[kBlocks][4] = {};
     for (int group = 0; group < a.groups; ++group) {
-      copy_wait<kStages - 1>();
+      copy_wait<S::kStages - 1>();
       const uint4* chunks = stream.shared + stage * kChunks * kProductThreads;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const uint4 upper = chunks[2 * half * kProductThreads], lower = chunks[(2 * half + 1) * kProductThreads];
 #pragma unroll
         for (int block = 0; block < kBlocks; ++block) {
-          const int column = group * kProductWarps * kStepDepth + half * (kStepDepth / 2);
-          const uint4 b = *reinterpret_cast<const uint4*>(own_x[block] + column);
+          const uint4 b = *reinterpret_cast<const uint4*>(own_x[block] + group * S::kGroup + half * (kStepDepth / 2));
           multiply_add_columns<T>(d[block], upper, lower, b);
         }
       }
       stream.load(stage);
-      stage = stage + 1 == kStages ? 0 : stage + 1;
+      stage = stage + 1 == S::kStages ? 0 : stage + 1;
     }
 
-    float* tile_sums = sums + buffer * kProductWarps * kTileSums;
-    float* own_sums = tile_sums + warp * kTileSums + lane / 4 * kColumns + lane % 4 * 2;
+    float* tile_sums = sums + buffer * kProductWarps * S::kSums;
+    float* own_sums = tile_sums + warp * S::kSums + lane / 4 * S::kColumns + lane % 4 * 2;
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
       *reinterpret_cast<float2*>(own_sums + block * 8) = make_float2(d[block][0], d[block][1]);
-      *reinterpret_cast<float2*>(own_sums + 8 * kColumns + block * 8) = make_float2(d[block][2], d[block][3]);
+      *reinterpret_cast<float2*>(own_sums + 8 * S::kColumns + block * 8) = make_float2(d[block][2], d[block][3]);
     }
     // One barrier per tile: the sums of the tile after the next, which lie where these do, come after the next one.
     cluster_sync(a.cluster);
-    if (rank != 0) continue;
-#pragma unroll
-    for (int i = 0; i < kFinishes; ++i) {
-      if (!finishes[i].inside) continue;
-      const int result = finishes[i].result - tile * a.tile_results;
-      const float* sum = tile_sums + result * kColumns + finishes[i].row;
-      float first = 0, second = 0;
-      for (int r = 0; r < a.cluster; ++r) {
-#pragma unroll
-        for (int w = 0; w < kProductWarps; ++w) {
-          first += load_of_rank(sum + w * kTileSums, r, a.cluster);
-          if (a.gated) second += load_of_rank(sum + w * kTileSums + 8 * kColumns, r, a.cluster);
-        }
-      }
-      finishes[i].store(a, first, second);
+    for (int index = own_result; index < a.tile_results * a.rows; index += a.cluster * kProductThreads) {
+      if (index != own_result) finish.load(a, tile, index);
+      if (!finish.inside) continue;
+      const float2 joined = joined_sums<T, S>(a, tile_sums, index % a.tile_results, finish.row);
+      finish.store(a, joined.x, joined.y);
     }
   }
   if (a.cluster > 1) cluster_sync(a.cluster);  // no block leaves while its sums are read
@@ -339,38 +355,34 @@ ProductArguments<T> arguments_of(const LinearStep& task) {
           .gated = task.gated};
 }
 
-// Shared memory of a block: the weight's stages, the warps' sums, the rows.
-template <typename T>
-std::size_t shared_bytes(const ProductArguments<T>& a, int blocks) {
-  const std::size_t sums = std::size_t{2} * kProductWarps * kTileOutputs * 8 * static_cast<std::size_t>(blocks) * 4;
-  return kStages * kStageBytes + sums + static_cast<std::size_t>(a.rows * a.pitch) * sizeof(T);
-}
-
 // Shares the columns out to the blocks of a cluster where the rows would not fit, and where there are too few tiles for
 // the GPU.
-template <typename T>
+template <typename T, class S>
 void choose_tiles(ProductArguments<T>& a) {
   constexpr std::int64_t kMostRowBytes = 104 << 10;
   const int most = device_properties().capability >= 90 ? 8 : 1, multiprocessors = device_properties().multiprocessors;
-  a.tile_results = a.gated ? kTileOutputs / 2 : kTileOutputs;
+  a.warp_results = a.gated ? kWarpOutputs / 2 : kWarpOutputs;
+  a.tile_results = a.warp_results * S::kOutputs;
   a.tiles = (a.results + a.tile_results - 1) / a.tile_results;
-  const int all_groups = (a.depth + kGroup - 1) / kGroup;
+  const int all_groups = (a.depth + S::kGroup - 1) / S::kGroup;
   for (a.cluster = 1;; a.cluster *= 2) {
     a.groups = (all_groups + a.cluster - 1) / a.cluster;
     // Rows 64 bytes apart beyond whole lines of 128: neighbours are in different banks.
-    a.pitch = a.groups * kGroup + 32;
+    a.pitch = a.groups * S::kGroup + 32;
     const bool is_large = std::int64_t{a.rows} * a.pitch * 2 > kMostRowBytes;
-    const bool is_idle = 2 * a.cluster * a.tiles <= multiprocessors;
+    const bool is_idle = 10 * a.cluster * a.tiles < 9 * multiprocessors;
     if (2 * a.cluster > most || 2 * a.cluster > all_groups || (!is_large && !is_idle)) return;
   }
 }
 
 template <typename T, int kBlocks>
-bool launch_product(const ProductArguments<T>& a) {
-  const std::size_t bytes = shared_bytes(a, kBlocks);
+bool launch_product(ProductArguments<T> a) {
+  using S = ProductShape<kBlocks>;
+  choose_tiles<T, S>(a);
+  const std::size_t bytes = S::kStreamBytes + S::kSumBytes + static_cast<std::size_t>(a.rows * a.pitch) * sizeof(T);
   const DeviceProperties& properties = device_properties();
   if (bytes > static_cast<std::size_t>(properties.shared_memory_per_block)) return false;
-  constexpr std::size_t kMostOfTwo = 113 << 10;  // of one of two blocks
+  constexpr std::size_t kMostOfTwo = 112 << 10;  // of one of two blocks
   const int at_once = properties.multiprocessors * (bytes <= kMostOfTwo ? 2 : 1);
   const int clusters = std::min(a.tiles, std::max(1, at_once / a.cluster));
   launch_step({.name = "step product_kernel",
@@ -390,8 +402,7 @@ bool product_in_one_pass(const LinearStep& task) {
     return false;
   }
   const auto launch = [&]<typename T>() {
-    ProductArguments<T> a = arguments_of<T>(task);
-    choose_tiles(a);
+    const ProductArguments<T> a = arguments_of<T>(task);
     if (a.rows <= 8) return launch_product<T, 1>(a);
     return a.rows <= 16 ? launch_product<T, 2>(a) : launch_product<T, 4>(a);
   };
