@@ -66,6 +66,8 @@ void add_translate(Program& program);
 void add_train(Program& program);
 void add_evaluate(Program& program);
 void add_attend(Program& program);
+void add_generate(Program& program);
+void add_summarize(Program& program);
 void add_tokenizer(Program& program);
 void add_data(Program& program);
 void add_info(Program& program);

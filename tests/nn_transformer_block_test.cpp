@@ -282,6 +282,76 @@ TEST(TransformerBlock, SixteenBitsAreNear) {
   }
 }
 
+// What transformers 5.22 computes for heads of 16 features, with its float32.
+TEST(RotaryFrequencies, AreThoseOfTransformers) {
+  using Kind = RotaryScaling::Kind;
+  struct Case {
+    RotaryScaling scaling;
+    std::int64_t max_length, length;
+    std::vector<double> frequencies;
+    double factor;
+  };
+  const RotaryScaling yarn = {.kind = Kind::yarn, .factor = 8, .original_length = 64};
+  RotaryScaling yarn_mscale = yarn, yarn_factor = yarn;
+  yarn_mscale.truncate = false, yarn_mscale.beta_fast = 4, yarn_mscale.beta_slow = 0.5;
+  yarn_mscale.mscale = 0.7, yarn_mscale.mscale_all_dim = 0.3;
+  yarn_factor.attention_factor = 0.5;
+  const RotaryScaling longrope = {.kind = Kind::longrope,
+                                  .factor = 8,
+                                  .original_length = 64,
+                                  .short_factors = {1.0, 1.05, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6},
+                                  .long_factors = {2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0}};
+  const std::vector<double> plain = {1.0,           0.316227764,   0.100000001,   0.0316227786,
+                                     0.00999999978, 0.00316227786, 0.00100000005, 0.000316227786};
+  const std::vector<double> yarned = {1.0,           0.223994657,    0.0416666642,   0.00395284733,
+                                      0.00124999997, 0.000395284733, 0.000125000006, 3.95284733e-05};
+  const std::vector<Case> cases = {
+      {{}, 64, 10, plain, 1.0},
+      {{.kind = Kind::linear, .factor = 4},
+       64,
+       10,
+       {0.25, 0.079056941, 0.0250000004, 0.00790569466, 0.00249999994, 0.000790569466, 0.000250000012, 7.90569466e-05},
+       1.0},
+      {{.kind = Kind::dynamic, .factor = 3}, 64, 10, plain, 1.0},
+      {{.kind = Kind::dynamic, .factor = 3},
+       64,
+       200,
+       {1.0, 0.237702638, 0.0565025434, 0.0134308031, 0.00319253746, 0.000758874579, 0.000180386472, 4.28783387e-05},
+       1.0},
+      {yarn, 512, 10, yarned, 1.2079441541679836},
+      {yarn_factor, 512, 10, yarned, 0.5},
+      {yarn_mscale,
+       512,
+       10,
+       {1.0, 0.28740859, 0.0424417965, 0.00395284733, 0.00124999997, 0.000395284733, 0.000125000006, 3.95284733e-05},
+       1.0782934613857693},
+      {{.kind = Kind::llama3, .factor = 8, .original_length = 64},
+       512,
+       10,
+       {1.0, 0.244384587, 0.0130422562, 0.00395284733, 0.00124999997, 0.000395284733, 0.000125000006, 3.95284733e-05},
+       1.0},
+      {longrope,
+       512,
+       64,
+       {1.0, 0.301169306, 0.0909090936, 0.0263523124, 0.0076923077, 0.00225876993, 0.00066666666, 0.000197642366},
+       1.224744871391589},
+      {longrope,
+       512,
+       65,
+       {0.5, 0.126491114, 0.0333333351, 0.00790569466, 0.00200000009, 0.00052704633, 0.000142857141, 3.95284733e-05},
+       1.224744871391589}};
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const Case& one = cases[i];
+    const auto result =
+        headway::rotary_frequencies({.max_length = one.max_length, .scaling = one.scaling}, 16, one.length);
+    ASSERT_EQ(result.frequencies.size(), one.frequencies.size());
+    for (std::size_t j = 0; j < one.frequencies.size(); ++j) {
+      EXPECT_NEAR(result.frequencies[j] / one.frequencies[j], 1.0, 1e-6) << "case " << i << ", pair " << j;
+    }
+    EXPECT_NEAR(result.factor, one.factor, 1e-12) << "case " << i;
+  }
+}
+
 TEST(TransformerBlock, Errors) {
   const auto message = [](const BlockOptions& options) { return message_of([&] { TransformerBlock{options}; }); };
   EXPECT_EQ(message({.width = 10, .heads = 3}),

@@ -177,7 +177,8 @@ class HEADWAY_API TransformerModel : public Module {
   ModelResult encode(const ModelInput& input) const;
   // The decoder: new tokens after those in the cache, which grows by them; an empty cache is filled. `memory` and its
   // lengths are the encoder's, undefined for a decoder alone. input.tokens are the new tokens [batch, length], and
-  // input.padding_mask, where given, covers all tokens so far.
+  // input.padding_mask, where given, covers all tokens so far; windows, ALiBi and relative biases count padding between
+  // tokens, so that prompts of such models are padded before the text.
   ModelResult decode(const ModelInput& input, ModelCache& cache, const Tensor& memory = {},
                      const PerEntry& memory_lengths = {}) const;
   // Logits of hidden states [..., width] by the head's output, for HeadKind::language_model.

@@ -17,6 +17,7 @@ struct TensorName {
   std::string ours;
   std::string theirs;
   bool transposed = false;  // the file has [in, out]
+  std::string copy = {};    // the same tensor once more, which is written and otherwise ignored
 };
 
 struct Family {
@@ -36,6 +37,7 @@ struct Family {
   // The config that is kept and written; the whole one where this is null.
   ModelConfig (*text_config)(const ModelConfig& config) = nullptr;
   bool trains_output_bias = true;  // false: the output's bias is a buffer, as in BART
+  bool writes_positions = false;   // whether files have the tables of sinusoidal positions
 };
 
 // Every family; each file of families adds its own.

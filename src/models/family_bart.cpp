@@ -153,9 +153,10 @@ Family bart_family(const char* model_type, const char* class_name, const char* l
 }  // namespace
 
 std::vector<Family> bart_families() {
+  Family pegasus = bart_family("pegasus", "Pegasus", "ForConditionalGeneration", read_pegasus);
+  pegasus.writes_positions = true;
   return {bart_family("bart", "Bart", "ForConditionalGeneration", read_bart),
-          bart_family("mbart", "MBart", "ForConditionalGeneration", read_mbart),
-          bart_family("pegasus", "Pegasus", "ForConditionalGeneration", read_pegasus),
+          bart_family("mbart", "MBart", "ForConditionalGeneration", read_mbart), pegasus,
           bart_family("marian", "Marian", "MTModel", read_marian)};
 }
 

@@ -114,13 +114,23 @@ std::vector<TensorName> bert_base_names() {
           {"pooler", "pooler.dense"}};
 }
 
+// The output's bias has two names; where the output is not tied, only the second one is used.
+void add_output_bias(const std::string& module, const TransformerModelOptions& options,
+                     std::vector<TensorName>& names) {
+  if (options.head.tied) {
+    names.push_back({"head.output.bias", module + ".bias"});
+  } else {
+    names.push_back({.ours = "head.output.bias", .theirs = module + ".decoder.bias", .copy = module + ".bias"});
+  }
+}
+
 std::vector<TensorName> bert_names(const TransformerModelOptions& options) {
   std::vector<TensorName> names = bert_base_names();
   if (options.head.kind == HeadKind::language_model) {
     names.push_back({"head.dense", "cls.predictions.transform.dense"});
     names.push_back({"head.norm", "cls.predictions.transform.LayerNorm"});
     names.push_back({"head.output.weight", "cls.predictions.decoder.weight"});
-    names.push_back({"head.output.bias", options.head.tied ? "cls.predictions.bias" : "cls.predictions.decoder.bias"});
+    add_output_bias("cls.predictions", options, names);
   } else {
     names.push_back({"head.output", options.head.kind == HeadKind::span ? "qa_outputs" : "classifier"});
   }
@@ -133,7 +143,7 @@ std::vector<TensorName> roberta_names(const TransformerModelOptions& options) {
     names.push_back({"head.dense", "lm_head.dense"});
     names.push_back({"head.norm", "lm_head.layer_norm"});
     names.push_back({"head.output.weight", "lm_head.decoder.weight"});
-    names.push_back({"head.output.bias", options.head.tied ? "lm_head.bias" : "lm_head.decoder.bias"});
+    add_output_bias("lm_head", options, names);
   } else if (options.head.kind == HeadKind::sequence) {
     names.push_back({"head.dense", "classifier.dense"});
     names.push_back({"head.output", "classifier.out_proj"});

@@ -14,7 +14,8 @@ TransformerModelOptions read_gemma(const ModelConfig& config, HeadKind kind, con
   StackOptions& stack = options.decoder;
   stack.norm = NormKind::rms_plus_one;
   stack.embedding_scale = std::sqrt(static_cast<double>(stack.width));
-  options.head.softcap = config.maybe_number("final_logit_softcapping");
+  const bool language_model = kind == HeadKind::language_model;
+  if (language_model) options.head.softcap = config.maybe_number("final_logit_softcapping");
 
   const bool bias = config.boolean("attention_bias", false);
   const double scale = 1.0 / std::sqrt(config.positive("query_pre_attn_scalar", 256.0));
@@ -50,7 +51,8 @@ TransformerModelOptions read_gemma2(const ModelConfig& config, HeadKind kind) {
       read_gemma(config, kind, kGemmaDefaults, [](std::int64_t layer) { return layer % 2 == 0; });
   set_rotary(config, options);
   // Missing is not null here: null switches a limit off.
-  if (!config.has("final_logit_softcapping")) options.head.softcap = 30.0;
+  const bool language_model = kind == HeadKind::language_model;
+  if (language_model && !config.has("final_logit_softcapping")) options.head.softcap = 30.0;
   for (BlockOptions& block : options.decoder.layers) {
     if (!config.has("attn_logit_softcapping")) block.softcap = 50.0;
   }

@@ -126,7 +126,7 @@ StackResult run_unpacked(const TransformerStack& stack, const char* function, co
   for (; entry < count; ++entry) {
     for (std::int64_t i = 0; i < lengths[static_cast<std::size_t>(entry)]; ++i) rows.push_back(entry * longest + i);
   }
-  result.hidden = gather_rows(result.hidden, Tensor::from(rows, input.tokens.shape()));
+  result.hidden = rows_at(result.hidden, Tensor::from(rows, input.tokens.shape()));
   return result;
 }
 

@@ -183,6 +183,7 @@ std::vector<FileTensor> file_tensors(const TransformerModelOptions& options, con
     tensor.parameter = parameter;
     tensor.shape = shape;
     tensor.transposed = entry->second.transposed;
+    tensor.copy = entry->second.copy;
     for (const std::string& piece : split_pieces(entry->second.theirs)) {
       tensor.pieces.push_back(completed(piece, number, rest));
     }

@@ -23,7 +23,8 @@ struct FileTensor {
   std::vector<std::string> pieces;  // names without the base model's prefix
   std::vector<Shape> piece_shapes;  // in the file
   bool transposed = false;
-  bool in_head = false;  // else the names have the base model's prefix where the model has a head
+  std::string copy = {};  // a name under which it is written once more
+  bool in_head = false;   // else the names have the base model's prefix where the model has a head
 };
 std::vector<FileTensor> file_tensors(const TransformerModelOptions& options, const Family& family);
 

@@ -1,7 +1,10 @@
 // TransformerModel into a directory.
+#include <utility>
+
 #include "base/check.h"
 #include "base/files.h"
 #include "headway/autograd.h"
+#include "headway/ops.h"
 #include "headway/safetensors.h"
 #include "headway/transformer_model.h"
 #include "models/model_parameters.h"
@@ -28,6 +31,17 @@ void add_file_tensors(const FileTensor& tensor, const std::string& prefix, const
     }
     piece = tensor.transposed ? piece.transpose(0, 1) : piece.reshape(shape);
     tensors[(tensor.in_head ? "" : prefix) + tensor.pieces[i]] = piece;
+    if (!tensor.copy.empty()) tensors[(tensor.in_head ? "" : prefix) + tensor.copy] = piece;
+  }
+}
+
+// The tables that the model makes by itself.
+void add_positions(const TransformerModelOptions& options, const std::string& prefix, DType dtype,
+                   std::map<std::string, Tensor>& tensors) {
+  for (const auto& [name, stack] : {std::pair{"encoder", &options.encoder}, std::pair{"decoder", &options.decoder}}) {
+    if (stack->positions != PositionKind::sinusoidal) continue;
+    tensors[prefix + name + ".embed_positions.weight"] =
+        sinusoidal_positions(stack->max_positions, stack->width, stack->sinusoid, DType::float32).to(dtype);
   }
 }
 
@@ -59,11 +73,12 @@ void TransformerModel::save(const std::filesystem::path& directory, std::optiona
     const Tensor& parameter = state.at(tensor.parameter);
     add_file_tensors(tensor, prefix, dtype ? parameter.to(*dtype) : parameter, tensors);
   }
+  const DType written = dtype.value_or(parameters_dtype(*this));
+  if (family.writes_positions) add_positions(options(), prefix, written, tensors);
   save_safetensors(directory / "model.safetensors", tensors, {{"format", "pt"}});
   const std::string generation = generation_config();
   if (!generation.empty()) internal::replace_file(directory / "generation_config.json", generation);
-  internal::replace_file(directory / "config.json",
-                         config_with_dtype(parts().config, dtype.value_or(parameters_dtype(*this))));
+  internal::replace_file(directory / "config.json", config_with_dtype(parts().config, written));
 }
 
 }  // namespace headway::inline v0

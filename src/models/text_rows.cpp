@@ -37,7 +37,7 @@ Tensor one_row_each(const char* function, const Tensor& hidden, const TextRows& 
     check(!texts[text].empty(), function, ": text ", text, " has no tokens, expected at least one");
     rows.push_back(first ? texts[text].front() : texts[text].back());
   }
-  return gather_rows(hidden, Tensor::from(rows, {static_cast<std::int64_t>(rows.size())}));
+  return rows_at(hidden, Tensor::from(rows, {static_cast<std::int64_t>(rows.size())}));
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ TextRows rows_of_texts(const TextLayout& layout) {
   return texts;
 }
 
-Tensor gather_rows(const Tensor& hidden, const Tensor& indices) {
+Tensor rows_at(const Tensor& hidden, const Tensor& indices) {
   return embedding(hidden.reshape({hidden.size(0) * hidden.size(1), hidden.size(2)}), indices);
 }
 
@@ -89,8 +89,8 @@ Tensor padded_rows(const Tensor& hidden, const TextRows& texts) {
     indices.insert(indices.end(), rows.begin(), rows.end());
     indices.resize(indices.size() + longest - rows.size(), 0);
   }
-  return gather_rows(
-      hidden, Tensor::from(indices, {static_cast<std::int64_t>(texts.size()), static_cast<std::int64_t>(longest)}));
+  return rows_at(hidden,
+                 Tensor::from(indices, {static_cast<std::int64_t>(texts.size()), static_cast<std::int64_t>(longest)}));
 }
 
 Tensor mean_rows(const Tensor& hidden, const TextRows& texts) {

@@ -21,7 +21,7 @@ struct TextLayout {
 TextRows rows_of_texts(const TextLayout& layout);
 
 // Rows of hidden [batch, length, width], in the shape of `indices` with the width behind it.
-Tensor gather_rows(const Tensor& hidden, const Tensor& indices);
+Tensor rows_at(const Tensor& hidden, const Tensor& indices);
 
 // The first or the last row of each text: [texts, width]. Throws in the function's name where a text is empty.
 Tensor first_rows(const char* function, const Tensor& hidden, const TextRows& texts);

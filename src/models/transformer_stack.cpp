@@ -115,7 +115,7 @@ TransformerStack::TransformerStack(const StackOptions& options, const Transforme
     add_module("token_types", *parts->token_types);
   }
   if (options.embedding_norm) {
-    parts->embedding_norm = BlockNorm(norm_of(options, dtype));
+    parts->embedding_norm = BlockNorm::make(norm_of(options, dtype));
     add_module("embedding_norm", parts->embedding_norm.module());
   }
   for (BlockOptions layer : options.layers) {
@@ -124,7 +124,7 @@ TransformerStack::TransformerStack(const StackOptions& options, const Transforme
     add_module("layers." + std::to_string(parts->layers.size() - 1), parts->layers.back());
   }
   if (options.final_norm) {
-    parts->norm = BlockNorm(norm_of(options, dtype));
+    parts->norm = BlockNorm::make(norm_of(options, dtype));
     add_module("norm", parts->norm.module());
   }
   add_module("embedding_dropout", parts->embedding_dropout);

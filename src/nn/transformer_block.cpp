@@ -126,11 +126,11 @@ struct TransformerBlock::Parts {
   explicit Parts(const BlockOptions& options)
       : attention(options, /*cross=*/false), feed_forward(options), dropout(options.dropout) {
     const auto norm = [&] {
-      return BlockNorm({.kind = options.norm,
-                        .width = options.width,
-                        .epsilon = options.norm_epsilon,
-                        .bias = options.norm_bias,
-                        .dtype = options.dtype});
+      return BlockNorm::make({.kind = options.norm,
+                              .width = options.width,
+                              .epsilon = options.norm_epsilon,
+                              .bias = options.norm_bias,
+                              .dtype = options.dtype});
     };
     if (options.has_attention_norm) attention_norm = norm();
     if (options.cross_attention) {

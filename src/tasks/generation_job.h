@@ -1,8 +1,10 @@
 // One call of generate(): options, callbacks and results around generate_tokens().
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "generate/generated.h"
@@ -12,21 +14,38 @@
 
 namespace headway::inline v0::internal {
 
-struct GenerationJob {
+struct GenerationInput {
   const char* function = "";  // begins messages
   const StepDecoder& decoder;
   const GenerationDefaults& defaults;
   const std::optional<TextTokenizer>& tokenizer;
   const GenerateOptions& options;
-  std::vector<SequenceRequest> requests = {};
   bool continues = false;  // texts go on after their prompts, which decide how they are spelt
+  std::vector<SequenceRequest> requests = {};
+};
+
+class GenerationJob {
+ public:
+  explicit GenerationJob(const GenerationInput& input);
 
   // Texts of each request, in their order.
   std::vector<std::vector<GeneratedText>> run();
 
  private:
-  void check_callbacks(const GenerationOptions& resolved) const;
-  GeneratedText finished(const SequenceRequest& request, Generated&& generated, TextStream* stream) const;
+  using TextKey = std::pair<std::size_t, std::int64_t>;  // a request, and the number of one of its texts
+
+  void check_callbacks() const;
+  bool is_end(std::int64_t token) const;
+  TextStream& stream_of(const TextKey& key);
+  // One more token of a text; true where it ends here.
+  bool add_token(const TextKey& key, std::int64_t token, double log_probability);
+  void add_attention(const GenerationOptions::RowTexts& rows, const StepAttention& step);
+  GeneratedText finish(const TextKey& key, Generated generated);
+
+  const GenerationInput& input_;
+  GenerationOptions options_;
+  std::map<TextKey, TextStream> streams_;
+  std::map<TextKey, std::vector<GeneratedAttention>> attentions_;
 };
 
 // Throws unless every id is one of the vocabulary's.

@@ -90,12 +90,12 @@ GeneratedText TextGenerator::generate(const std::vector<std::int64_t>& prompt, c
 std::vector<std::vector<GeneratedText>> TextGenerator::generate(const std::vector<std::vector<std::int64_t>>& prompts,
                                                                 const GenerateOptions& options) const {
   const auto decoder = decoder_->is_current() ? decoder_ : std::make_shared<const internal::StepDecoder>(model_);
-  internal::GenerationJob job = {.function = kGenerate,
-                                 .decoder = *decoder,
-                                 .defaults = *defaults_,
-                                 .tokenizer = tokenizer_,
-                                 .options = options,
-                                 .continues = true};
+  internal::GenerationInput job = {.function = kGenerate,
+                                   .decoder = *decoder,
+                                   .defaults = *defaults_,
+                                   .tokenizer = tokenizer_,
+                                   .options = options,
+                                   .continues = true};
   const std::int64_t most_positions = decoder->weights().most_positions;
   internal::KeptTokens kept;
   if (options.prefix) {
@@ -123,7 +123,7 @@ std::vector<std::vector<GeneratedText>> TextGenerator::generate(const std::vecto
   if (options.prefix && std::any_of(prompts.begin(), prompts.end(), [](const auto& ids) { return ids.empty(); })) {
     for (Tensor& layer : kept) layer = layer.slice(0, 0, layer.size(0) - 1);
   }
-  return job.run();
+  return internal::GenerationJob(job).run();
 }
 
 PromptCache TextGenerator::read_prompt(std::string_view prompt) const { return read_prompt(encode(prompt)); }

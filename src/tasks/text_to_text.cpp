@@ -60,11 +60,11 @@ std::vector<TextToTextResult> TextToText::run(const std::vector<std::vector<std:
   const std::optional<std::int64_t> start = defaults.decoder_start ? defaults.decoder_start : defaults.bos;
   check(start.has_value(), kRun, ": the config has no decoder_start_token_id");
   internal::check_ids(kRun, "decoder_start_token_id of config", 0, {*start}, weights.vocab_size());
-  internal::GenerationJob job = {.function = kRun,
-                                 .decoder = *decoder,
-                                 .defaults = defaults,
-                                 .tokenizer = tokenizer_,
-                                 .options = options.generate};
+  internal::GenerationInput job = {.function = kRun,
+                                   .decoder = *decoder,
+                                   .defaults = defaults,
+                                   .tokenizer = tokenizer_,
+                                   .options = options.generate};
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const auto length = static_cast<std::int64_t>(sources[i].size());
     check(length > 0, kRun, ": text ", i, " has no tokens");
@@ -77,7 +77,8 @@ std::vector<TextToTextResult> TextToText::run(const std::vector<std::vector<std:
              internal::most_new_tokens(options.generate, defaults, 1, weights.most_positions, kDefaultTargetTokens)});
   }
   std::vector<TextToTextResult> results;
-  for (std::vector<GeneratedText>& texts : job.run()) results.push_back({.best = std::move(texts)});
+  for (std::vector<GeneratedText>& texts : internal::GenerationJob(job).run())
+    results.push_back({.best = std::move(texts)});
   return results;
 }
 
