@@ -32,12 +32,23 @@ target_link_options(headway_cuda PRIVATE -Wl,--no-undefined)
 # PTX, which the driver of a GPU without code of its own here compiles on first use and keeps.
 set(HEADWAY_CUDA_ARCHITECTURES "90" CACHE STRING "GPUs that have machine code of their own in libheadway_cuda, as 80;90")
 set(headway_cuda_code "compute_80")
+set(headway_step_code_80 "compute_80")
+set(headway_step_code_90 "compute_90")
 foreach(architecture IN LISTS HEADWAY_CUDA_ARCHITECTURES)
   string(PREPEND headway_cuda_code "sm_${architecture},")
+  if(architecture LESS 90)
+    string(PREPEND headway_step_code_80 "sm_${architecture},")
+  else()
+    string(PREPEND headway_step_code_90 "sm_${architecture},")
+  endif()
 endforeach()
 foreach(source IN LISTS headway_cuda_sources)
   if(source MATCHES "/hopper_[^/]*\\.cu$")
     set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "-gencode;arch=compute_90a,code=sm_90a")
+  elseif(source MATCHES "/step_[^/]*\\.cu$")
+    # From Hopper on a kernel of a step starts while the one before it still runs: such code is compiled apart.
+    set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS
+      "-gencode;arch=compute_80,code=[${headway_step_code_80}];-gencode;arch=compute_90,code=[${headway_step_code_90}]")
   elseif(source MATCHES "\\.cu$")
     set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS
       "-gencode;arch=compute_80,code=[${headway_cuda_code}]")

@@ -22,7 +22,14 @@ using Status = int;
 constexpr Status kSuccess = 0, kInvalidValue = 7, kNotSupported = 15;
 
 enum ComputeType : int { kCompute32 = 68, kCompute64 = 70 };
-enum DescriptionAttribute : int { kTransposeA = 3, kTransposeB = 4, kEpilogue = 7, kBiasPointer = 8 };
+enum DescriptionAttribute : int {
+  kTransposeA = 3,
+  kTransposeB = 4,
+  kEpilogue = 7,
+  kBiasPointer = 8,
+  kBeforePointer = 11,
+  kBeforeLeading = 12
+};
 enum LayoutAttribute : int { kBatchCount = 5, kBatchOffset = 6 };
 enum PreferenceAttribute : int {
   kMostWorkspace = 1,
@@ -32,7 +39,14 @@ enum PreferenceAttribute : int {
   kAlignmentC = 7,
   kAlignmentD = 8
 };
-enum Epilogue : std::uint32_t { kEpilogueNone = 1, kEpilogueRelu = 2, kEpilogueBias = 4 };  // the last two combine
+// All but the first combine.
+enum Epilogue : std::uint32_t {
+  kEpilogueNone = 1,
+  kEpilogueRelu = 2,
+  kEpilogueBias = 4,
+  kEpilogueGelu = 32,
+  kEpilogueBefore = 128
+};
 constexpr std::uint32_t kReducesInComputeType = 2;
 
 struct Algorithm {
@@ -162,7 +176,8 @@ std::uint32_t alignment_of(const void* address) {
 }
 
 std::uint32_t epilogue_of(const LtProduct& p) {
-  const std::uint32_t parts = (p.relu ? kEpilogueRelu : 0u) | (p.bias ? kEpilogueBias : 0u);
+  const std::uint32_t parts = (p.relu ? kEpilogueRelu : 0u) | (p.bias ? kEpilogueBias : 0u) |
+                              (p.gelu_tanh ? kEpilogueGelu : 0u) | (p.before ? kEpilogueBefore : 0u);
   return parts == 0 ? kEpilogueNone : parts;
 }
 
@@ -198,11 +213,14 @@ struct Description {
     set(library().description_set, operation, kTransposeA, static_cast<std::int32_t>(p.left.transposed));
     set(library().description_set, operation, kTransposeB, static_cast<std::int32_t>(p.right.transposed));
     set(library().description_set, operation, kEpilogue, epilogue_of(p));
-    set_bias(p);
+    if (p.before) set(library().description_set, operation, kBeforeLeading, p.before_leading);
+    set_memory(p);
   }
 
-  void set_bias(const LtProduct& p) {
+  // What the epilogue reads and writes.
+  void set_memory(const LtProduct& p) {
     if (p.bias) set(library().description_set, operation, kBiasPointer, p.bias);
+    if (p.before) set(library().description_set, operation, kBeforePointer, p.before);
   }
 };
 
@@ -247,7 +265,7 @@ std::optional<Heuristic> ask_for_algorithm(void* handle, const Description& desc
 }
 
 // All that the choice of an algorithm follows from.
-using Key = std::array<std::int64_t, 21>;
+using Key = std::array<std::int64_t, 23>;
 Key key_of(int device, const LtProduct& p) {
   return {device,
           static_cast<std::int64_t>(p.dtype),
@@ -269,6 +287,8 @@ Key key_of(int device, const LtProduct& p) {
           alignment_of(p.result),
           epilogue_of(p),
           p.bias ? alignment_of(p.bias) : 0,
+          p.before ? alignment_of(p.before) : 0,
+          p.before_leading,
           p.accumulate};
 }
 
@@ -313,7 +333,7 @@ bool lt_product(const LtProduct& product) {
   void* handle = handle_of(device);
   Plan& plan = plan_of(device, handle, product);
   if (!plan.chosen) return false;
-  plan.description.set_bias(product);
+  plan.description.set_memory(product);
   const DeviceBuffer workspace(plan.chosen->workspace_bytes);
   const double alpha64 = 1, beta64 = product.accumulate ? 1 : 0;
   const float alpha32 = 1, beta32 = product.accumulate ? 1 : 0;

@@ -15,7 +15,7 @@ struct LtMatrix {
   bool transposed = false;  // stored by rows instead
 };
 
-// result (m, n) = relu(left (m, k) right (k, n) + bias (m)) for every matrix of a batch, of sizes above 0.
+// result (m, n) = activation(left (m, k) right (k, n) + bias (m)) for every matrix of a batch, of sizes above 0.
 struct LtProduct {
   DType dtype = DType::float32;         // of left and right
   DType result_dtype = DType::float32;  // of result and bias
@@ -30,7 +30,10 @@ struct LtProduct {
   std::int64_t result_batch_stride = 0;
   const void* bias = nullptr;  // (m); null: none
   bool relu = false;
-  bool accumulate = false;  // result += the product
+  bool gelu_tanh = false;           // for results of 16 bits and a batch of one
+  void* before = nullptr;           // (m, n): where the argument of gelu_tanh is kept too; null: nowhere
+  std::int64_t before_leading = 0;  // a multiple of 8
+  bool accumulate = false;          // result += the product
 };
 
 // Starts the product on the thread's stream; false where cuBLASLt has no algorithm for it. The algorithm follows from

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "cuda/activation.cuh"
 #include "cuda/backend.h"
 #include "cuda/cublas.h"
 #include "cuda/element.cuh"
@@ -29,35 +30,6 @@ struct View {
 template <typename T>
 View<T> view_of(const Matrix& matrix) {
   return {reinterpret_cast<T*>(matrix.data), matrix.row_stride, matrix.column_stride, matrix.batch_stride};
-}
-
-template <typename Real>
-__device__ Real sigmoid(Real x) {
-  return 1 / (1 + ::exp(-x));
-}
-
-// NaN gives NaN; the infinities give what the formula gives.
-template <typename Real>
-__device__ Real activated(Activation activation, Real x) {
-  switch (activation) {
-    case Activation::relu:
-      return x < 0 ? Real(0) : x;
-    case Activation::gelu:
-      return x * normcdf(x);
-    case Activation::gelu_tanh: {
-      // x (1 + tanh(v / 2)) / 2 is x sigmoid(v), and that does not cancel. Beyond 50 the sigmoid is 0 or 1.
-      const Real bounded = fmin(fmax(x, Real(-50)), Real(50));
-      return x * sigmoid(Real(1.59576912160573071176) * (bounded + Real(0.044715) * bounded * bounded * bounded));
-    }
-    case Activation::silu:
-      return x * sigmoid(x);
-    case Activation::tanh:
-      return ::tanh(x);
-    case Activation::sigmoid:
-      return sigmoid(x);
-    default:
-      return x;
-  }
 }
 
 template <typename T>
@@ -208,8 +180,20 @@ const void* further(const LtMatrix& matrix, std::int64_t count, DType dtype) {
          count * matrix.batch_stride * static_cast<std::int64_t>(item_size(dtype));
 }
 
-// The whole problem but for before_activation, by cuBLASLt; false where it cannot. A result by rows is computed as its
-// transposed, which is by columns: result^T = b^T a^T.
+// Whether cuBLASLt has the problem's activation, and keeps what comes before it where it has to. Its GELU is not exact
+// to more than the digits of bfloat16.
+bool has_activation(const MatmulProblem& p) {
+  if (p.activation != Activation::gelu_tanh) {
+    return !p.before_activation.data && (p.activation == Activation::none || p.activation == Activation::relu);
+  }
+  if (p.batch != 1 || p.result.dtype != DType::bfloat16 || order_of(p) != ResultOrder::by_rows) return false;
+  const Matrix& before = p.before_activation;
+  return !before.data || (before.dtype == p.result.dtype && before.column_stride == 1 && before.row_stride % 8 == 0 &&
+                          before.row_stride >= p.columns && reinterpret_cast<std::uintptr_t>(before.data) % 16 == 0);
+}
+
+// The whole problem by cuBLASLt, of an activation that it has; false where it cannot. A result by rows is computed as
+// its transposed, which is by columns: result^T = b^T a^T.
 bool library_product(const MatmulProblem& p) {
   const ResultOrder order = order_of(p);
   const bool by_rows = order == ResultOrder::by_rows, relu = p.activation == Activation::relu;
@@ -228,6 +212,9 @@ bool library_product(const MatmulProblem& p) {
                        .result_batch_stride = p.result.batch_stride,
                        .bias = p.bias,
                        .relu = relu,
+                       .gelu_tanh = p.activation == Activation::gelu_tanh,
+                       .before = p.before_activation.data,
+                       .before_leading = p.before_activation.row_stride,
                        .accumulate = p.accumulate};
   product.result_leading = leading_of(by_rows ? transposed(p.result) : p.result, product.m, product.n);
   constexpr std::int64_t kMostMatrices = 1 << 15;  // at once: grids have 65535 blocks in that direction
@@ -261,8 +248,7 @@ void CudaBackend::matmul(const MatmulProblem& problem) {
   DeviceBuffer a_copy, b_copy;
   p.a = readable(p.a, p.batch, p.rows, p.depth, a_copy);
   p.b = readable(p.b, p.batch, p.depth, p.columns, b_copy);
-  const bool simple = p.activation == Activation::none || p.activation == Activation::relu;
-  if (simple && !p.before_activation.data && library_product(p)) return;
+  if (has_activation(p) && library_product(p)) return;
 
   // The sums first, in the result where it can hold them.
   const DType sums_dtype = p.a.dtype == DType::float64 ? DType::float64 : DType::float32;

@@ -141,6 +141,8 @@ bool release_while_recording(void* memory) noexcept {
   return true;
 }
 
+bool is_recording() { return recording != nullptr; }
+
 void refuse_while_recording(const char* what) {
   check(recording == nullptr, "cuda: ", what, " while work is recorded, which cannot be part of a graph");
 }

@@ -47,6 +47,9 @@ void* allocate_while_recording(std::size_t bytes);
 // Takes the memory where this thread records; false: it does not.
 bool release_while_recording(void* memory) noexcept;
 
+// True while this thread records.
+bool is_recording();
+
 // Throws while this thread records: `what` cannot be part of a graph.
 void refuse_while_recording(const char* what);
 

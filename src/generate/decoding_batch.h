@@ -1,6 +1,7 @@
 // One batch of sequences that are decoded together.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -39,8 +40,11 @@ class DecodingBatch {
   std::int64_t rows() const { return static_cast<std::int64_t>(slots_.size()); }
 
   // ---- steps that choose by themselves: StepEnd::best and StepEnd::sample ----
-  // The number of steps before the host reads the chosen tokens: waiting for a device takes time.
-  std::int64_t steps_at_once() const { return decoder_.weights().device().is_cpu() ? 1 : 4; }
+  // The number of steps before the host reads the chosen tokens, of which there are `length`: waiting for a device takes
+  // time, and steps after the end of a text do too. Long texts are looked at less often.
+  std::int64_t steps_at_once(std::int64_t length) const {
+    return decoder_.weights().device().is_cpu() ? 1 : std::clamp<std::int64_t>(length / 4, 4, 16);
+  }
   struct ChosenTokens {
     Tensor tokens;  // [steps, rows or more] int64, on the CPU
     Tensor scores;  // [steps, rows or more] float32: log-probabilities

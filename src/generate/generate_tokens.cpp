@@ -130,7 +130,7 @@ class Writing {
     std::int64_t most = 0;
     for (const std::size_t member : batch_.members) most = std::max(most, batch_.requests[member].most_new_tokens);
     for (std::int64_t length = 0; !going_on.empty();) {
-      const std::int64_t steps = options.on_token ? 1 : std::min(decoding_.steps_at_once(), most - length);
+      const std::int64_t steps = options.on_token ? 1 : std::min(decoding_.steps_at_once(length), most - length);
       const DecodingBatch::ChosenTokens chosen = decoding_.take_steps(steps, end);
       const std::int64_t width = chosen.tokens.size(1);
       for (std::int64_t step = 0; step < steps; ++step) {

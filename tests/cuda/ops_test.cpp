@@ -273,7 +273,7 @@ TEST(CudaOps, LinearDropout) {
   Messages messages;
   for (const auto& [x, out] : std::vector<std::pair<Shape, std::int64_t>>{{{2, 5, 19}, 23}, {{130, 256}, 512}}) {
     const Tensor weight = headway::scale(normal({out, x[-1]}, 2), 1 / std::sqrt(static_cast<double>(x[-1])));
-    for (Activation activation : {Activation::none, Activation::relu, Activation::gelu}) {
+    for (Activation activation : {Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh}) {
       const auto linear_dropout = [&](const Inputs& i) {
         const headway::Linear linear(
             {.in_features = x[-1], .out_features = out, .activation = activation, .dtype = i[1].dtype()});
