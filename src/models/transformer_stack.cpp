@@ -182,17 +182,18 @@ Tensor TransformerStack::Parts::added_rows(const StackInput& input, const Tensor
                                         : token_types->weight().get().slice(0, 0, 1);
   }
   if (!has_table(options)) return types;
-  const Tensor table =
-      this->positions ? this->positions->weight().get() : sinusoids->on(weight.device()).to(weight.dtype());
-  const std::int64_t first = options.position_offset + (input.cache ? input.cache->length() : 0);
+  const auto table_rows = [&](std::int64_t begin, std::int64_t end) {
+    if (this->positions) return this->positions->weight().get().slice(0, begin, end);
+    return sinusoids->on(weight.device()).slice(0, begin, end).to(weight.dtype());
+  };
   if (!positions.defined()) {
-    const Tensor rows = table.slice(0, first, first + input.tokens.size(1));
+    const std::int64_t first = options.position_offset + (input.cache ? input.cache->length() : 0);
+    const Tensor rows = table_rows(first, first + input.tokens.size(1));
     return types.defined() ? add(rows, types) : rows;
   }
   // One row for all tokens is added to the rows of the table that occur, which are few.
-  const std::int64_t end = options.position_offset + longest_of(positions);
   const bool one_type = types.defined() && types.rank() == 2;
-  const Tensor occurring = table.slice(0, 0, end);
+  const Tensor occurring = table_rows(0, options.position_offset + longest_of(positions));
   const Tensor rows =
       headway::embedding(one_type ? add(occurring, types) : occurring,
                          options.position_offset == 0 ? positions : shifted(positions, options.position_offset));
