@@ -54,12 +54,12 @@ struct ProductArguments {
   float epsilon;
   Activation activation;
   bool gated;
-  int warp_results;  // of a warp's rows of the weight: 16, or 8 where gated
-  int tile_results;  // of the rows that the warps of a block have at a time
-  int tiles;
-  int cluster;  // blocks that share tiles: each has every cluster-th group of columns
-  int groups;   // of columns that one block of a cluster has
-  int pitch;    // of a row of x in shared memory, in elements
+  int warp_results = 0;  // of a warp's rows of the weight: 16, or 8 where gated
+  int tile_results = 0;  // of the rows that the warps of a block have at a time
+  int tiles = 0;
+  int cluster = 1;  // blocks that share tiles: each has every cluster-th group of columns
+  int groups = 0;   // of columns that one block of a cluster has
+  int pitch = 0;    // of a row of x in shared memory, in elements
 };
 
 // ---- the rows ----
