@@ -7,6 +7,7 @@
 #include "cuda/activation.cuh"
 #include "cuda/backend.h"
 #include "cuda/element.cuh"
+#include "cuda/kernel_choice.h"
 #include "cuda/mma_sync.cuh"
 #include "cuda/step_launch.cuh"
 
@@ -422,7 +423,7 @@ void CudaBackend::linear_step(const LinearStep& task) {
   const OnGpu here = on_gpu();
   const std::int64_t rows = task.x.size(0), outputs = task.weight.size(0);
   if (rows == 0 || task.result.size(1) == 0) return;
-  if (task.x.size(1) > 0 && product_in_one_pass(task)) return;
+  if (task.x.size(1) > 0 && tuned_kernels_wanted() && product_in_one_pass(task)) return;
 
   const DType dtype = task.x.dtype();
   Tensor x = task.x;
