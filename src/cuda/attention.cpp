@@ -1,25 +1,14 @@
 // Attention on the GPU: which kernels compute a call.
-#include <cstdlib>
-#include <string_view>
-
 #include "cuda/backend.h"
 #include "cuda/decode_attention.h"
 #include "cuda/float_attention.h"
 #include "cuda/hopper_attention.h"
 #include "cuda/hopper_attention_backward.h"
+#include "cuda/kernel_choice.h"
 #include "cuda/portable_attention.h"
 #include "cuda/tuned_weights.h"
 
 namespace headway::inline v0::internal::cuda {
-namespace {
-
-// HEADWAY_CUDA_KERNELS=portable leaves the tuned kernels out, for tests and comparisons.
-bool tuned_kernels_wanted() {
-  const char* choice = std::getenv("HEADWAY_CUDA_KERNELS");
-  return choice == nullptr || std::string_view(choice) != "portable";
-}
-
-}  // namespace
 
 void CudaBackend::attention(const AttentionProblem& problem, AttentionResult& result) {
   const OnGpu here = on_gpu();

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 
+#include "cuda/kernel_choice.h"
 #include "cuda/launch.h"
 #include "cuda/recording.h"
 
@@ -98,7 +99,7 @@ void launch_step(const StepLaunch& launch, void (*kernel)(Arguments), const Argu
     attribute.val.clusterDim.z = 1;
   }
   // Only what is recorded is known to be a step: a kernel outside of it may follow one that writes weights.
-  if (is_recording() && device_properties().capability >= 90) {
+  if (is_recording() && device_properties().capability >= 90 && overlap_wanted()) {
     cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
     attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attribute.val.programmaticStreamSerializationAllowed = 1;

@@ -7,6 +7,7 @@
 #include "cuda/activation.cuh"
 #include "cuda/backend.h"
 #include "cuda/element.cuh"
+#include "cuda/kernel_choice.h"
 #include "cuda/mma_sync.cuh"
 #include "cuda/step_launch.cuh"
 
@@ -54,12 +55,12 @@ struct ProductArguments {
   float epsilon;
   Activation activation;
   bool gated;
-  int warp_results;  // of a warp's rows of the weight: 16, or 8 where gated
-  int tile_results;  // of the rows that the warps of a block have at a time
-  int tiles;
-  int cluster;  // blocks that share tiles: each has every cluster-th group of columns
-  int groups;   // of columns that one block of a cluster has
-  int pitch;    // of a row of x in shared memory, in elements
+  int warp_results = 0;  // of a warp's rows of the weight: 16, or 8 where gated
+  int tile_results = 0;  // of the rows that the warps of a block have at a time
+  int tiles = 0;
+  int cluster = 1;  // blocks that share tiles: each has every cluster-th group of columns
+  int groups = 0;   // of columns that one block of a cluster has
+  int pitch = 0;    // of a row of x in shared memory, in elements
 };
 
 // ---- the rows ----
@@ -422,7 +423,7 @@ void CudaBackend::linear_step(const LinearStep& task) {
   const OnGpu here = on_gpu();
   const std::int64_t rows = task.x.size(0), outputs = task.weight.size(0);
   if (rows == 0 || task.result.size(1) == 0) return;
-  if (task.x.size(1) > 0 && product_in_one_pass(task)) return;
+  if (task.x.size(1) > 0 && tuned_kernels_wanted() && product_in_one_pass(task)) return;
 
   const DType dtype = task.x.dtype();
   Tensor x = task.x;
