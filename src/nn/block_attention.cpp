@@ -56,8 +56,8 @@ BlockAttention::BlockAttention(const BlockOptions& options, bool cross)
                                    .width = options.head_dim,
                                    .epsilon = options.norm_epsilon,
                                    .dtype = options.dtype};
-    query_norm_ = BlockNorm(norm);
-    key_norm_ = BlockNorm(norm);
+    query_norm_ = BlockNorm::make(norm);
+    key_norm_ = BlockNorm::make(norm);
     add_module("query_norm", query_norm_.module());
     add_module("key_norm", key_norm_.module());
   }

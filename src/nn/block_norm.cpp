@@ -14,19 +14,21 @@ Tensor PlusOneNorm::forward(const Tensor& x) const {
   return rms_norm(x.to(DType::float32), add(weight_.get().to(DType::float32), 1.0), epsilon_).to(x.dtype());
 }
 
-BlockNorm::BlockNorm(const BlockNormOptions& options) {
+BlockNorm BlockNorm::make(const BlockNormOptions& options) {
+  BlockNorm norm;
   switch (options.kind) {
     case NormKind::layer:
-      layer_.emplace(LayerNormOptions{
+      norm.layer_.emplace(LayerNormOptions{
           .width = options.width, .epsilon = options.epsilon, .bias = options.bias, .dtype = options.dtype});
       break;
     case NormKind::rms:
-      rms_.emplace(RmsNormOptions{.width = options.width, .epsilon = options.epsilon, .dtype = options.dtype});
+      norm.rms_.emplace(RmsNormOptions{.width = options.width, .epsilon = options.epsilon, .dtype = options.dtype});
       break;
     case NormKind::rms_plus_one:
-      plus_one_.emplace(options);
+      norm.plus_one_.emplace(options);
       break;
   }
+  return norm;
 }
 
 const Module& BlockNorm::module() const {

@@ -28,16 +28,16 @@ class PlusOneNorm : public Module {
 };
 
 // A norm, or none.
-class HEADWAY_INTERNAL_API BlockNorm {
+class BlockNorm {
  public:
   BlockNorm() = default;  // none: the identity
-  explicit BlockNorm(const BlockNormOptions& options);
+  HEADWAY_INTERNAL_API static BlockNorm make(const BlockNormOptions& options);
 
   // The module to register; there is one.
-  const Module& module() const;
-  Tensor forward(const Tensor& x) const;
+  HEADWAY_INTERNAL_API const Module& module() const;
+  HEADWAY_INTERNAL_API Tensor forward(const Tensor& x) const;
   // sum = x + dropout(y) and its norm, in one pass where it is a LayerNorm.
-  AddNorm add_to(const Dropout& dropout, const Tensor& x, const Tensor& y) const;
+  HEADWAY_INTERNAL_API AddNorm add_to(const Dropout& dropout, const Tensor& x, const Tensor& y) const;
 
  private:
   std::optional<LayerNorm> layer_;

@@ -1,6 +1,7 @@
 #include "nn/initial_values.h"
 
 #include <cmath>
+#include <utility>
 
 #include "headway/random.h"
 
@@ -18,8 +19,7 @@ double fans(const Shape& shape) {
 
 }  // namespace
 
-SkipInitialValues::SkipInitialValues() : previous_(skipping) { skipping = true; }
-SkipInitialValues::~SkipInitialValues() { skipping = previous_; }
+bool SkipInitialValues::set_skipping(bool on) { return std::exchange(skipping, on); }
 
 bool skips_initial_values() { return skipping; }
 

@@ -8,14 +8,17 @@ namespace headway::inline v0::internal {
 
 // While a guard exists, parameters that this thread makes are uninitialised memory that is never written: for models
 // whose parameters come from a file, or get other initial values.
-class HEADWAY_INTERNAL_API SkipInitialValues {
+class SkipInitialValues {
  public:
-  SkipInitialValues();
-  ~SkipInitialValues();
+  SkipInitialValues() : previous_(set_skipping(true)) {}
+  ~SkipInitialValues() { set_skipping(previous_); }
   SkipInitialValues(const SkipInitialValues&) = delete;
   SkipInitialValues& operator=(const SkipInitialValues&) = delete;
 
  private:
+  // Returns what was set before.
+  HEADWAY_INTERNAL_API static bool set_skipping(bool on);
+
   bool previous_;
 };
 
