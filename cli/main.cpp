@@ -12,6 +12,8 @@ int main(int argument_count, char** arguments) {
   cli::add_answer(program);
   cli::add_fill(program);
   cli::add_attend(program);
+  cli::add_generate(program);
+  cli::add_summarize(program);
   cli::add_tokenizer(program);
   cli::add_data(program);
   cli::add_info(program);

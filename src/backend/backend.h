@@ -113,8 +113,11 @@ class Backend : public DeviceMemory {
 
   // ---- decoding: indices and positions are read where they are ----
   virtual void embed_step(const EmbedStep& task) = 0;
+  virtual void linear_step(const LinearStep& task) = 0;
+  virtual void cache_append(const CacheAppend& task) = 0;
   virtual void cache_attention(const CacheAttention& task) = 0;
   virtual void top_tokens(const TopTask& task) = 0;
+  virtual void sample_tokens(const SampleTask& task) = 0;
   virtual void take_best(const TakeBest& task) = 0;
   virtual void gather_rows(const GatherRows& task) = 0;
 

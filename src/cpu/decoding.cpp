@@ -1,8 +1,7 @@
-// Steps of decoding, one row after the other.
+// Steps of decoding beside attention: embeddings, products, the best tokens.
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <type_traits>
 
 #include "base/divide.h"
 #include "core/convert.h"
@@ -11,75 +10,12 @@
 #include "core/thread_pool.h"
 #include "cpu/backend.h"
 #include "cpu/isa.h"
+#include "cpu/tensor_data.h"
 
 namespace headway::inline v0::internal::cpu {
 namespace {
 
-// The type in which sums of T are computed.
-template <typename T>
-using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
-template <typename T>
-T* data_of(const Tensor& tensor) {
-  return static_cast<T*>(tensor.raw_data());
-}
-
-constexpr int kSlot = 0;
-
-// The rows of a cache and of what is new, in bytes.
-class CacheView {
- public:
-  explicit CacheView(const CacheAttention& task)
-      : task_(task),
-        entries_(task.cache.size(0)),
-        capacity_(task.cache.size(1)),
-        item_bytes_(static_cast<std::int64_t>(item_size(task.cache.dtype()))),
-        width_(task.cache.size(2) * item_bytes_) {}
-
-  // Fills `tokens`, of one more than the capacity, with what row `row` sees; returns their number.
-  std::int64_t collect(std::int64_t row, const std::byte** tokens) const {
-    const std::byte** next = tokens;
-    const auto* origins = data_of<const std::int32_t>(task_.origins);
-    if (task_.fresh.defined()) {
-      const std::int64_t count = std::min(*data_of<const std::int64_t>(task_.position), capacity_);
-      for (std::int64_t t = 0; t < count; ++t) {
-        const std::int64_t entry = origins[row * capacity_ + t];
-        if (has(entry)) *next++ = token(entry, t);
-      }
-      *next++ = fresh(row);
-    } else if (const std::int64_t entry = origins[row]; has(entry)) {
-      const std::int64_t count = std::min(data_of<const std::int64_t>(task_.lengths)[entry], capacity_);
-      for (std::int64_t t = 0; t < count; ++t) *next++ = token(entry, t);
-    }
-    return next - tokens;
-  }
-
-  // Puts the fresh keys and values of a row into its own entry.
-  void append(std::int64_t row) const {
-    const std::int64_t position = *data_of<const std::int64_t>(task_.position);
-    if (position < 0 || position >= capacity_) return;
-    std::memcpy(token(row, position), fresh(row), static_cast<std::size_t>(width_));
-    data_of<std::int32_t>(task_.origins)[row * capacity_ + position] = static_cast<std::int32_t>(row);
-  }
-
-  std::int64_t capacity() const { return capacity_; }
-  // Row `row` of a matrix whose rows have any stride.
-  std::byte* row_of(const Tensor& matrix, std::int64_t row) const {
-    return data_of<std::byte>(matrix) + row * matrix.stride(0) * item_bytes_;
-  }
-
- private:
-  bool has(std::int64_t entry) const { return entry >= 0 && entry < entries_; }
-  std::byte* token(std::int64_t entry, std::int64_t t) const {
-    return data_of<std::byte>(task_.cache) + (entry * capacity_ + t) * width_;
-  }
-  const std::byte* fresh(std::int64_t row) const { return row_of(task_.fresh, row); }
-
-  const CacheAttention& task_;
-  std::int64_t entries_, capacity_;
-  std::int64_t item_bytes_;
-  std::int64_t width_;  // bytes of a token's keys and values
-};
+constexpr int kDecodingSlot = 0;
 
 // The best tokens of one row, in ascending order of their rank.
 template <typename Real>
@@ -118,11 +54,11 @@ void top_row(const TopTask& task, std::int64_t row) {
   const std::int64_t blocks = divide_up(classes, kLogitBlock);
   using Best = BestTokens<Real>;
   const auto entries_bytes = static_cast<std::size_t>(count) * sizeof(typename Best::Entry);
-  std::byte* memory = thread_scratch(kSlot, entries_bytes + static_cast<std::size_t>(blocks) * sizeof(Real));
+  std::byte* memory = thread_scratch(kDecodingSlot, entries_bytes + static_cast<std::size_t>(blocks) * sizeof(Real));
   Best best(reinterpret_cast<typename Best::Entry*>(memory), count);
   Real* maxima = reinterpret_cast<Real*>(memory + entries_bytes);
   Real logsumexp = 0;
-  const T* logits = data_of<const T>(task.logits) + row * classes;
+  const T* logits = tensor_data<const T>(task.logits) + row * classes;
   decoding_kernels().logit_row({.dtype = task.logits.dtype(),
                                 .classes = classes,
                                 .logits = reinterpret_cast<const std::byte*>(logits),
@@ -138,55 +74,125 @@ void top_row(const TopTask& task, std::int64_t row) {
   }
   for (std::int64_t k = 0; k < count; ++k) {
     const bool is_there = k < best.count();
-    data_of<std::int64_t>(task.top.tokens)[row * count + k] = is_there ? best[k].token : -1;
-    data_of<float>(task.top.logits)[row * count + k] =
+    tensor_data<std::int64_t>(task.top.tokens)[row * count + k] = is_there ? best[k].token : -1;
+    tensor_data<float>(task.top.logits)[row * count + k] =
         is_there ? static_cast<float>(best[k].logit) : -std::numeric_limits<float>::infinity();
   }
-  data_of<float>(task.top.logsumexp)[row] = static_cast<float>(logsumexp);
+  tensor_data<float>(task.top.logsumexp)[row] = static_cast<float>(logsumexp);
+}
+
+// result (rows, hidden) = activation(first half of y) * second half: y (rows, 2 * hidden), whose first half is changed.
+void gate(const Tensor& y, Activation activation, const Tensor& result) {
+  const std::int64_t rows = y.size(0), hidden = y.size(1) / 2;
+  constexpr std::int64_t kElements = 1 << 14;  // of a task
+  const std::int64_t rows_of_task = std::max<std::int64_t>(1, kElements / std::max<std::int64_t>(1, hidden));
+  const auto bytes = static_cast<std::int64_t>(item_size(y.dtype())) * hidden;
+  parallel_for(divide_up(rows, rows_of_task), [&](std::int64_t task, int) {
+    for (std::int64_t r = task * rows_of_task; r < std::min((task + 1) * rows_of_task, rows); ++r) {
+      std::byte* first = row_of(y, r);
+      pointwise_kernels().activate(
+          {.activation = activation, .dtype = y.dtype(), .count = hidden, .x = first, .result = first});
+      pointwise_kernels().binary({.operation = Binary::multiply,
+                                  .dtype = y.dtype(),
+                                  .columns = hidden,
+                                  .a = first,
+                                  .b = first + bytes,
+                                  .result = row_of(result, r)});
+    }
+  });
+}
+
+// result = a b + bias + added. The sums of a packed weight start from what is added, except for 16-bit results, which
+// cannot hold sums.
+void add_product(CpuBackend& backend, const LinearStep& task, MatmulProblem problem) {
+  const std::int64_t rows = problem.rows, outputs = problem.columns;
+  const auto add = [&](const std::byte* other, std::int64_t row_stride) {
+    backend.binary({.operation = Binary::add,
+                    .dtype = problem.result.dtype,
+                    .rows = rows,
+                    .columns = outputs,
+                    .a = tensor_data<std::byte>(task.added),
+                    .a_row_stride = outputs,
+                    .b = other,
+                    .b_row_stride = row_stride,
+                    .result = problem.result.data});
+  };
+  if (!problem.packed_b || item_size(problem.result.dtype) <= 2) {
+    const bool is_apart = problem.result.data != tensor_data<std::byte>(task.added);
+    const Tensor product = is_apart ? task.result : Tensor::empty({rows, outputs}, problem.result.dtype);
+    std::byte* target = problem.result.data;
+    problem.result.data = tensor_data<std::byte>(product);
+    backend.matmul(problem);
+    problem.result.data = target;
+    return add(tensor_data<std::byte>(product), outputs);
+  }
+  if (problem.bias) {
+    add(problem.bias, 0);
+  } else if (problem.result.data != tensor_data<std::byte>(task.added)) {
+    std::memcpy(problem.result.data, tensor_data<std::byte>(task.added),
+                static_cast<std::size_t>(rows * outputs) * item_size(problem.result.dtype));
+  }
+  problem.bias = nullptr;
+  problem.accumulate = true;
+  backend.matmul(problem);
 }
 
 }  // namespace
 
 void CpuBackend::embed_step(const EmbedStep& task) {
-  const std::int64_t features = task.weight.size(1), position = *data_of<const std::int64_t>(task.position);
+  const std::int64_t features = task.weight.size(1);
+  const bool has_positions = task.positions.defined();
   dispatch_floating(task.weight.dtype(), [&]<typename T>() {
     const auto scale = static_cast<Sum<T>>(task.scale);
-    for (std::int64_t row = 0; row < task.tokens.size(0); ++row) {
-      const std::int64_t token = data_of<const std::int64_t>(task.tokens)[row];
-      const bool is_there =
-          token >= 0 && token < task.weight.size(0) && position >= 0 && position < task.positions.size(0);
-      T* to = data_of<T>(task.result) + row * features;
+    const auto embed = [&](std::int64_t row) {
+      const std::int64_t token = tensor_data<const std::int64_t>(task.tokens)[row];
+      const std::int64_t position = has_positions ? tensor_data<const std::int64_t>(task.position)[row] : 0;
+      bool is_there = token >= 0 && token < task.weight.size(0);
+      if (has_positions) is_there = is_there && position >= 0 && position < task.positions.size(0);
+      T* to = tensor_data<T>(task.result) + row * features;
+      if (!is_there)
+        return static_cast<void>(std::fill_n(to, features, convert<T>(std::numeric_limits<Sum<T>>::quiet_NaN())));
+      const T* from = tensor_data<const T>(task.weight) + token * features;
+      const T* place = has_positions ? tensor_data<const T>(task.positions) + position * features : nullptr;
       for (std::int64_t i = 0; i < features; ++i) {
-        to[i] = convert<T>(is_there ? convert<Sum<T>>(data_of<const T>(task.weight)[token * features + i]) * scale +
-                                          convert<Sum<T>>(data_of<const T>(task.positions)[position * features + i])
-                                    : std::numeric_limits<Sum<T>>::quiet_NaN());
+        const Sum<T> scaled = convert<Sum<T>>(from[i]) * scale;
+        to[i] = convert<T>(place ? scaled + convert<Sum<T>>(place[i]) : scaled);
       }
-    }
+    };
+    for (std::int64_t row = 0; row < task.tokens.size(0); ++row) embed(row);
   });
 }
 
-void CpuBackend::cache_attention(const CacheAttention& task) {
-  const CacheView view(task);
-  const std::int64_t features = task.query.size(1);
-  const std::int64_t most = view.capacity() + 1;
-  const std::size_t workspace = token_attention_workspace(features, most);
-  parallel_for(task.query.size(0), [&](std::int64_t row, int) {
-    std::byte* memory = thread_scratch(kSlot, workspace + static_cast<std::size_t>(most) * sizeof(std::byte*));
-    const auto** tokens = reinterpret_cast<const std::byte**>(memory + workspace);
-    const std::int64_t count = view.collect(row, tokens);
-    decoding_kernels().token_attention({.dtype = task.query.dtype(),
-                                        .heads = task.heads,
-                                        .head_dim = features / task.heads,
-                                        .count = count,
-                                        .query = view.row_of(task.query, row),
-                                        .tokens = tokens,
-                                        .result = view.row_of(task.result, row),
-                                        .workspace = memory});
-    // No other row reads this token: the tokens that it shares with others come before it.
-    if (task.fresh.defined()) view.append(row);
-  });
+void CpuBackend::linear_step(const LinearStep& task) {
+  const std::int64_t rows = task.x.size(0), outputs = task.result.size(1) * (task.gated ? 2 : 1);
+  if (rows == 0) return;
+  const DType dtype = task.x.dtype();
+  Tensor x = task.x;
+  if (task.norm.kind != StepNorm::none) {
+    const DType statistics = dtype == DType::float64 ? DType::float64 : DType::float32;
+    x = Tensor::empty({rows, task.x.size(1)}, dtype);
+    norm(task.x.contiguous(), task.norm.weight, task.norm.bias, task.norm.epsilon,
+         {x, task.norm.kind == StepNorm::layer ? Tensor::empty({rows}, statistics) : Tensor(),
+          Tensor::empty({rows}, statistics)});
+  }
+  const Tensor y = task.gated ? Tensor::empty({rows, outputs}, dtype) : task.result;
+  MatmulProblem problem = {.rows = rows, .columns = outputs, .depth = x.size(1)};
+  problem.activation = task.gated ? Activation::none : task.activation;
+  problem.a = {tensor_data<std::byte>(x), x.stride(0), x.stride(1), 0, dtype};
+  if (task.packed.defined()) {
+    problem.packed_b = tensor_data<std::byte>(task.packed);
+  } else {
+    problem.b = {tensor_data<std::byte>(task.weight), task.weight.stride(1), task.weight.stride(0), 0, dtype};
+  }
+  problem.result = {tensor_data<std::byte>(y), outputs, 1, 0, dtype};
+  if (task.bias.defined()) problem.bias = tensor_data<std::byte>(task.bias);
+  if (!task.added.defined()) {
+    matmul(problem);
+  } else {
+    add_product(*this, task, problem);
+  }
+  if (task.gated) gate(y, task.activation, task.result);
 }
-
 void CpuBackend::top_tokens(const TopTask& task) {
   dispatch_floating(task.logits.dtype(), [&]<typename T>() {
     parallel_for(task.logits.size(0), [&](std::int64_t row, int) { top_row<T>(task, row); });
@@ -195,17 +201,18 @@ void CpuBackend::top_tokens(const TopTask& task) {
 
 void CpuBackend::take_best(const TakeBest& task) {
   const std::int64_t rows = task.newest.size(0), count = task.top.tokens.size(1);
-  std::int64_t& position = *data_of<std::int64_t>(task.position);
-  const bool is_inside = position >= 0 && position < task.history.tokens.size(0);
+  std::int64_t& step = *tensor_data<std::int64_t>(task.step);
+  const bool is_inside = step >= 0 && step < task.history.tokens.size(0);
   for (std::int64_t row = 0; row < rows; ++row) {
-    const std::int64_t token = data_of<const std::int64_t>(task.top.tokens)[row * count];
-    data_of<std::int64_t>(task.newest)[row] = token;
+    const std::int64_t token = tensor_data<const std::int64_t>(task.top.tokens)[row * count];
+    tensor_data<std::int64_t>(task.newest)[row] = token;
+    ++tensor_data<std::int64_t>(task.positions)[row];
     if (!is_inside) continue;
-    data_of<std::int64_t>(task.history.tokens)[position * rows + row] = token;
-    data_of<float>(task.history.scores)[position * rows + row] =
-        data_of<const float>(task.top.logits)[row * count] - data_of<const float>(task.top.logsumexp)[row];
+    tensor_data<std::int64_t>(task.history.tokens)[step * rows + row] = token;
+    tensor_data<float>(task.history.scores)[step * rows + row] =
+        tensor_data<const float>(task.top.logits)[row * count] - tensor_data<const float>(task.top.logsumexp)[row];
   }
-  ++position;
+  ++step;
 }
 
 void CpuBackend::gather_rows(const GatherRows& task) {
@@ -213,10 +220,10 @@ void CpuBackend::gather_rows(const GatherRows& task) {
   if (task.result.element_count() == 0) return;
   const std::size_t bytes =
       static_cast<std::size_t>(task.result.element_count() / rows) * item_size(task.source.dtype());
-  const auto* from = data_of<const std::byte>(task.source);
-  auto* to = data_of<std::byte>(task.result);
+  const auto* from = tensor_data<const std::byte>(task.source);
+  auto* to = tensor_data<std::byte>(task.result);
   for (std::int64_t row = 0; row < rows; ++row, to += bytes) {
-    const std::int64_t index = data_of<const std::int64_t>(task.indices)[row];
+    const std::int64_t index = tensor_data<const std::int64_t>(task.indices)[row];
     if (index >= 0 && index < count) {
       std::memcpy(to, from + static_cast<std::size_t>(index) * bytes, bytes);
     } else {

@@ -68,8 +68,11 @@ class CudaBackend final : public Backend {
                           AttentionGradients& gradients) override;
 
   void embed_step(const EmbedStep& task) override;
+  void linear_step(const LinearStep& task) override;
+  void cache_append(const CacheAppend& task) override;
   void cache_attention(const CacheAttention& task) override;
   void top_tokens(const TopTask& task) override;
+  void sample_tokens(const SampleTask& task) override;
   void take_best(const TakeBest& task) override;
   void gather_rows(const GatherRows& task) override;
 

@@ -1,51 +1,79 @@
-// The weights of a decoder for steps of one token per row.
+// The weights of a decoder for steps of one token per row, of every family.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "headway/transformer_model.h"
 #include "headway/translation_model.h"
 #include "ops/decoding.h"
 
 namespace headway::inline v0::internal {
 
-struct NormWeights {
-  Tensor weight;  // [width]
-  Tensor bias;    // [width]
+// A product whose outputs are computed from one matrix, or from several where joining them would copy 16-bit weights
+// that lie in a mapped file.
+using WeightParts = std::vector<PackedWeight>;
+
+// Attention over the tokens so far, or over a source.
+struct AttentionWeights {
+  NormPlace place = NormPlace::before;
+  StepNormWeights norm = {};         // before the sublayer, or after it for NormPlace::after
+  StepNormWeights output_norm = {};  // the second one of NormPlace::both
+  WeightParts in = {};               // width -> queries, keys and values; queries alone over a source
+  PackedWeight out = {};             // heads * head_dim -> width
+  Tensor memory_weight = {};         // [2 * kv_heads * head_dim, width]: keys and values of the source
+  Tensor memory_bias = {};           // [2 * kv_heads * head_dim]; undefined: none
+  StepScores scores = {};
+  Tensor query_norm = {};    // [head_dim]; undefined: none
+  Tensor key_norm = {};      // likewise
+  double norm_epsilon = 0;   // of both
+  std::int64_t rotary = -1;  // in DecoderWeights::rotaries; -1: none
 };
 
-// A decoder layer: attention over the tokens so far, attention over the source, a feed-forward network; each adds to
-// its input, and a norm follows.
+struct FeedForwardWeights {
+  NormPlace place = NormPlace::before;
+  StepNormWeights norm = {};
+  StepNormWeights output_norm = {};
+  WeightParts in = {};    // width -> hidden, or twice that where gated: the gate first
+  PackedWeight out = {};  // hidden -> width
+  Activation activation = Activation::none;
+  bool gated = false;
+};
+
 struct DecoderLayerWeights {
-  PackedWeight self_in;   // width -> queries, keys and values
-  PackedWeight self_out;  // width -> width
-  NormWeights self_norm;
-  PackedWeight cross_query;    // width -> width
-  Tensor cross_memory_weight;  // [2 * width, width]: keys and values of the source
-  Tensor cross_memory_bias;    // [2 * width]
-  PackedWeight cross_out;      // width -> width
-  NormWeights cross_norm;
-  PackedWeight first;   // width -> hidden width
-  PackedWeight second;  // hidden width -> width
-  NormWeights last_norm;
+  AttentionWeights self;
+  std::optional<AttentionWeights> cross;
+  FeedForwardWeights feed_forward;
 };
 
 struct DecoderWeights {
   std::vector<DecoderLayerWeights> layers;
-  Tensor embedding;     // [vocab_size, width]
-  Tensor positions;     // [most positions, width]
-  PackedWeight output;  // width -> vocab_size
-  std::int64_t heads = 1;
-  Activation activation = Activation::none;
+  Tensor embedding;  // [vocab_size, width]
   double embedding_scale = 1.0;
-  std::int64_t start_token = 0;     // comes before the first token
-  std::int64_t excluded_token = 0;  // is never chosen
+  StepNormWeights embedding_norm = {};
+  Tensor positions;  // [most positions, width]; undefined: none are added
+  StepNormWeights final_norm = {};
+  double logit_scale = 1.0;
+  double logit_softcap = 0.0;  // 0: none
+  PackedWeight output;         // width -> vocab_size
+  std::vector<RotaryPositions> rotaries;
+  std::int64_t most_positions = 0;  // of a sequence; 0: no limit
+  std::int64_t most_source = 0;     // tokens of a source; 0: no limit
+  bool has_sources = false;
 
   Device device() const { return embedding.device(); }
+  DType dtype() const { return embedding.dtype(); }
   std::int64_t width() const { return embedding.size(1); }
+  std::int64_t vocab_size() const { return output.outputs; }
 };
 
-// Reads the parameters of the model's decoder by their names.
+// Read the parameters of a model's decoder by their names. The model has a decoder that ends in logits of tokens.
 DecoderWeights decoder_weights(const TranslationModel& model);
+DecoderWeights decoder_weights(const TransformerModel& model);
+
+// T5's bias of the scores by distance: weight [buckets, heads] -> [heads, distances] float32, for the keys at and
+// before a query. Farther keys have the bias of the last distance.
+Tensor distance_bias_of(const Tensor& weight, std::int64_t max_distance);
 
 }  // namespace headway::inline v0::internal

@@ -4,9 +4,26 @@
 
 namespace headway::inline v0::internal {
 
-StepDecoder::StepDecoder(const TranslationModel& model) : model_(model), weights_(decoder_weights(model)) {
+StepDecoder::StepDecoder(const Module& model, DecoderWeights weights, Encode encode, std::int64_t padding)
+    : model_(model), weights_(std::move(weights)), encode_(std::move(encode)), padding_(padding) {
   for (const auto& [name, tensor] : model.state_dict()) versions_.emplace_back(tensor, tensor.version());
 }
+
+StepDecoder::StepDecoder(const TranslationModel& model)
+    : StepDecoder(
+          model, decoder_weights(model),
+          [model](const Tensor& ids, const std::vector<std::int64_t>& lengths) {
+            return model.encode(ids, lengths).output;
+          },
+          model.options().pad_token_id) {}
+
+StepDecoder::StepDecoder(const TransformerModel& model)
+    : StepDecoder(
+          model, decoder_weights(model),
+          [model](const Tensor& ids, const std::vector<std::int64_t>& lengths) {
+            return model.encode({.tokens = ids, .lengths = lengths}).hidden;
+          },
+          model.options().pad_id.value_or(0)) {}
 
 bool StepDecoder::is_current() const {
   const StateDict state = model_.state_dict();
@@ -22,8 +39,8 @@ EncodedSources StepDecoder::encode(const SourceList& sources) const {
   const auto count = static_cast<std::int64_t>(sources.size());
   std::size_t longest = 0;
   for (const auto* source : sources) longest = std::max(longest, source->size());
-  const Tensor ids = Tensor::full({count, static_cast<std::int64_t>(longest)},
-                                  static_cast<double>(model_.options().pad_token_id), DType::int64);
+  const Tensor ids =
+      Tensor::full({count, static_cast<std::int64_t>(longest)}, static_cast<double>(padding_), DType::int64);
   std::int64_t* row = ids.data<std::int64_t>();
   EncodedSources encoded;
   for (const auto* source : sources) {
@@ -31,7 +48,7 @@ EncodedSources StepDecoder::encode(const SourceList& sources) const {
     row += longest;
     encoded.lengths.push_back(static_cast<std::int64_t>(source->size()));
   }
-  encoded.memory = model_.encode(ids, encoded.lengths).output;
+  encoded.memory = encode_(ids, encoded.lengths);
   return encoded;
 }
 

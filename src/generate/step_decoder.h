@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -9,6 +10,7 @@
 
 #include "generate/decoder_weights.h"
 #include "generate/decoding_buffers.h"
+#include "headway/transformer_model.h"
 #include "headway/translation_model.h"
 
 namespace headway::inline v0::internal {
@@ -26,8 +28,9 @@ struct EncodedSources {
 class StepDecoder {
  public:
   explicit StepDecoder(const TranslationModel& model);
+  explicit StepDecoder(const TransformerModel& model);
 
-  const TranslationModel& model() const { return model_; }
+  const Module& model() const { return model_; }
   const DecoderWeights& weights() const { return weights_; }
   // True while the model's parameters are unchanged since construction.
   bool is_current() const;
@@ -39,9 +42,15 @@ class StepDecoder {
   void release_buffers(std::unique_ptr<DecodingBuffers> buffers) const;
 
  private:
-  TranslationModel model_;
+  // (ids [sources, longest], lengths) -> [sources, longest, width]
+  using Encode = std::function<Tensor(const Tensor& ids, const std::vector<std::int64_t>& lengths)>;
+  StepDecoder(const Module& model, DecoderWeights weights, Encode encode, std::int64_t padding);
+
+  Module model_;
   std::vector<std::pair<Tensor, std::uint64_t>> versions_;  // the parameters and their versions at construction
   DecoderWeights weights_;
+  Encode encode_;
+  std::int64_t padding_;  // the id that fills shorter sources
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<DecodingBuffers>> idle_;  // wait for the next batch
 };

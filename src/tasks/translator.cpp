@@ -103,7 +103,7 @@ class TranslationJob {
         sources.push_back(std::move(ids));
       }
     }
-    const auto found = internal::search_with(decoder_, sources,
+    const auto found = internal::search_with(decoder_, model_options(), sources,
                                              {.max_length = kGuessTokens, .batch_size = options_.search.batch_size});
     for (std::size_t i = 0; i < texts.size(); ++i) {
       const bool second = found[2 * i + 1].front().score > found[2 * i].front().score;
@@ -161,7 +161,8 @@ class TranslationJob {
     }
   }
 
-  std::int64_t most_tokens() const { return decoder_.model().options().max_position_embeddings; }
+  const TranslationModelOptions& model_options() const { return translator_.model().options(); }
+  std::int64_t most_tokens() const { return model_options().max_position_embeddings; }
 
   // Counts the characters that became bytes, by their first bytes, and those without any token.
   std::int64_t count_unknown(std::span<const Segment> segments) const {
@@ -179,7 +180,7 @@ class TranslationJob {
     if (options_.search.on_token) return search_streaming();
     std::vector<std::vector<std::int64_t>> sources;
     for (const Segment& segment : segments_) sources.push_back(segment.source);
-    const auto found = internal::search_with(decoder_, sources, options_.search);
+    const auto found = internal::search_with(decoder_, model_options(), sources, options_.search);
     for (std::size_t i = 0; i < segments_.size(); ++i) segments_[i].best = found[i];
   }
 
@@ -191,7 +192,8 @@ class TranslationJob {
       Segment& segment = segments_[i];
       if (i > 0) before += segment.line == segments_[i - 1].line ? " " : "\n";
       const auto text_of = [&](const std::vector<std::int64_t>& ids) { return before + tokenizer_.decode_target(ids); };
-      segment.best = internal::search_with(decoder_, {segment.source}, options_.search, text_of).front();
+      segment.best =
+          internal::search_with(decoder_, model_options(), {segment.source}, options_.search, text_of).front();
       before += tokenizer_.decode_target(segment.best.front().tokens);
     }
   }

@@ -62,6 +62,11 @@ Task with_host(Task task, Members Task::*... members) {
   return task;
 }
 
+CacheAppend host(const CacheAppend& task) {
+  return with_host(task, &CacheAppend::projected, &CacheAppend::positions, &CacheAppend::entries, &CacheAppend::cache,
+                   &CacheAppend::origins, &CacheAppend::query_norm, &CacheAppend::key_norm, &CacheAppend::rotation);
+}
+
 TopTokens host(const TopTokens& top) { return {host(top.tokens), host(top.logits), host(top.logsumexp)}; }
 
 // The work is called again: nothing is recorded. What a GPU would refuse while it records is refused here too.
@@ -207,16 +212,33 @@ class StandInDevice final : public Backend {
     cpu_.embed_step({host(task.weight), host(task.tokens), host(task.positions), host(task.position), task.scale,
                      host(task.result)});
   }
+  void linear_step(const LinearStep& task) override {
+    LinearStep here = with_host(task, &LinearStep::x, &LinearStep::weight, &LinearStep::packed, &LinearStep::bias,
+                                &LinearStep::added, &LinearStep::result);
+    here.norm.weight = host(task.norm.weight);
+    here.norm.bias = host(task.norm.bias);
+    cpu_.linear_step(here);
+  }
+  void cache_append(const CacheAppend& task) override { cpu_.cache_append(host(task)); }
   void cache_attention(const CacheAttention& task) override {
-    cpu_.cache_attention({host(task.query), host(task.fresh), host(task.cache), host(task.origins), host(task.position),
-                          host(task.lengths), task.heads, host(task.result)});
+    CacheAttention here = with_host(task, &CacheAttention::query, &CacheAttention::cache, &CacheAttention::origins,
+                                    &CacheAttention::lengths, &CacheAttention::result);
+    here.append = host(task.append);
+    here.scores = with_host(task.scores, &StepScores::alibi_slopes, &StepScores::distance_bias, &StepScores::sinks);
+    cpu_.cache_attention(here);
   }
   void top_tokens(const TopTask& task) override { cpu_.top_tokens({host(task.logits), task.excluded, host(task.top)}); }
+  void sample_tokens(const SampleTask& task) override {
+    SampleTask here = with_host(task, &SampleTask::logits, &SampleTask::sequences, &SampleTask::step);
+    here.top = host(task.top);
+    cpu_.sample_tokens(here);
+  }
   void take_best(const TakeBest& task) override {
     cpu_.take_best({host(task.top),
                     host(task.newest),
                     {host(task.history.tokens), host(task.history.scores)},
-                    host(task.position)});
+                    host(task.positions),
+                    host(task.step)});
   }
   void gather_rows(const GatherRows& task) override {
     cpu_.gather_rows({host(task.source), host(task.indices), host(task.result)});

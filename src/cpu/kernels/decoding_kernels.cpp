@@ -14,13 +14,26 @@ void token_attention(const TokenAttentionTask& task) noexcept {
   with_element(task.dtype, [&](auto element) HWY_ATTR { TokenAttention<decltype(element)>(task).run(); });
 }
 
+void head_row(const HeadRowTask& task) noexcept {
+  with_element(task.dtype, [&](auto element) HWY_ATTR {
+    using T = decltype(element);
+    for (std::int64_t i = 0; i < task.heads * task.head_dim; i += task.head_dim) {
+      head_of_row(task, reinterpret_cast<const T*>(task.source) + i, reinterpret_cast<T*>(task.target) + i);
+    }
+  });
+}
+
+void power_row(const PowerRowTask& task) noexcept {
+  with_element(task.dtype, [&](auto element) HWY_ATTR { powers_of_row<decltype(element)>(task); });
+}
+
 void logit_row(const LogitRowTask& task) noexcept {
   with_element(task.dtype, [&](auto element) HWY_ATTR { look_at_logits<decltype(element)>(task); });
 }
 
 }  // namespace
 
-void add_decoding(KernelSet& set) { set.decoding = {token_attention, logit_row}; }
+void add_decoding(KernelSet& set) { set.decoding = {token_attention, head_row, power_row, logit_row}; }
 
 }  // namespace headway::inline v0::internal::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -1,0 +1,146 @@
+// Prompts: all their tokens at once through the decoder, into the cache that steps read.
+#include <algorithm>
+
+#include "generate/decoder_step.h"
+#include "generate/decoding_buffers.h"
+#include "generate/prompt_attention.h"
+
+namespace headway::inline v0::internal {
+namespace {
+
+// Tokens that go through the decoder together: enough for large products, few enough for the caches.
+constexpr std::int64_t kPassTokens = 1024;
+
+Tensor joined_rows(const std::vector<Tensor>& parts) { return parts.size() == 1 ? parts.front() : concat(parts); }
+
+}  // namespace
+
+PackedPrompts::PackedPrompts(std::span<const PromptPart> all, Device device) : prompts(all) {
+  std::vector<std::int64_t> ids, places;
+  std::vector<std::int32_t> entry_of, source_of;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const PromptPart& prompt = all[i];
+    const auto count = static_cast<std::int64_t>(prompt.tokens.size());
+    ids.insert(ids.end(), prompt.tokens.begin(), prompt.tokens.end());
+    for (std::int64_t t = 0; t < count; ++t) places.push_back(prompt.past + t);
+    entry_of.resize(ids.size(), static_cast<std::int32_t>(prompt.entry));
+    source_of.resize(ids.size(), static_cast<std::int32_t>(prompt.source));
+    last_position = std::max(last_position, prompt.past + count);
+    if (prompt.past + count < prompt.length) continue;
+    ending.push_back(i);
+    ends.push_back(static_cast<std::int64_t>(ids.size()) - 1);
+  }
+  const auto rows = static_cast<std::int64_t>(ids.size());
+  tokens = Tensor::from(ids, {rows}).to(device);
+  positions = Tensor::from(places, {rows}).to(device);
+  entries = Tensor::from(entry_of, {rows}).to(device);
+  sources = Tensor::from(source_of, {rows}).to(device);
+}
+
+Tensor DecodingBuffers::prefill(std::span<const PromptPart> prompts) {
+  std::vector<Tensor> ends;
+  std::vector<PromptPart> pass;
+  std::int64_t tokens = 0;
+  const auto run = [&] {
+    if (pass.empty()) return;
+    const Tensor hidden = prefill_pass(pass);
+    if (hidden.defined()) ends.push_back(hidden);
+    pass.clear();
+    tokens = 0;
+  };
+  const bool by_length = std::any_of(rotations_.begin(), rotations_.end(),
+                                     [](const RotationTable& table) { return table.depends_on_length(); });
+  for (PromptPart rest : prompts) {
+    while (!rest.tokens.empty()) {
+      PromptPart part = rest;
+      part.tokens = rest.tokens.first(std::min(rest.tokens.size(), static_cast<std::size_t>(kPassTokens - tokens)));
+      const auto taken = static_cast<std::int64_t>(part.tokens.size());
+      pass.push_back(part);
+      tokens += taken;
+      rest.past += taken;
+      rest.tokens = rest.tokens.subspan(part.tokens.size());
+      if (tokens == kPassTokens || by_length) run();
+    }
+  }
+  run();
+  return joined_rows(ends);
+}
+
+void DecodingBuffers::append_prompts(std::size_t layer, const Tensor& projected, const PackedPrompts& packed) {
+  CacheAppend task = append_of(layer, projected.slice(0, 0, 0));
+  task.projected = projected;
+  task.positions = packed.positions;
+  task.entries = packed.entries;
+  task.origins = {};
+  const std::int64_t rotary = weights_.layers[layer].self.rotary;
+  if (rotary >= 0) {
+    RotationTable& table = rotations_[static_cast<std::size_t>(rotary)];
+    table.reserve(packed.last_position);
+    task.rotation = table.depends_on_length() ? table.of_length(packed.prompts.front().length) : table.rows();
+  }
+  cache_append(task);
+}
+
+Tensor DecodingBuffers::attend_sources(std::size_t layer, const Tensor& query, const Tensor& source_of) const {
+  return cross_attention_step(query, {memory_[layer], lengths_, source_of}, weights_.layers[layer].cross->scores);
+}
+
+// In the last layer only the last tokens of prompts need more than their keys and values.
+Tensor DecodingBuffers::prefill_pass(std::span<const PromptPart> prompts) {
+  const PackedPrompts packed(prompts, weights_.device());
+  const auto attend = [&](std::size_t layer, const Tensor& rows, const PromptPart& prompt) {
+    const Tensor all =
+        past_[layer].select(0, prompt.entry).slice(0, 0, prompt.past + static_cast<std::int64_t>(prompt.tokens.size()));
+    return attend_prompt(weights_.layers[layer].self.scores, rows, all).output;
+  };
+  const std::size_t last = weights_.layers.size() - 1;
+  Tensor x = run_layers(
+      weights_, last, embed_tokens(weights_, packed.tokens, packed.positions),
+      [&](std::size_t layer, const Tensor& projected) {
+        append_prompts(layer, projected, packed);
+        std::vector<Tensor> attended;
+        std::int64_t first = 0;
+        for (const PromptPart& prompt : prompts) {
+          const auto count = static_cast<std::int64_t>(prompt.tokens.size());
+          attended.push_back(attend(layer, projected.slice(0, first, first + count), prompt));
+          first += count;
+        }
+        return joined_rows(attended);
+      },
+      [&](std::size_t layer, const Tensor& query) { return attend_sources(layer, query, packed.sources); });
+  const DecoderLayerWeights& layer = weights_.layers[last];
+  const Tensor projected = project_attention(layer.self, x);
+  append_prompts(last, projected, packed);
+  if (packed.ending.empty()) return {};
+  std::vector<Tensor> attended;
+  for (std::size_t i = 0; i < packed.ending.size(); ++i) {
+    const std::int64_t row = packed.ends[i];
+    attended.push_back(attend(last, projected.slice(0, row, row + 1), prompts[packed.ending[i]]));
+  }
+  const Tensor ends = Tensor::from(packed.ends, {static_cast<std::int64_t>(packed.ends.size())}).to(weights_.device());
+  x = finish_attention(layer.self, gather_rows(x, ends), joined_rows(attended));
+  if (layer.cross) {
+    const Tensor sources = gather_rows(packed.sources, ends);
+    x = finish_attention(*layer.cross, x, attend_sources(last, project_attention(*layer.cross, x), sources));
+  }
+  return apply_feed_forward(layer.feed_forward, x);
+}
+
+void DecodingBuffers::finish(const Tensor& hidden, StepEnd end) {
+  prepare_step(end, 0);
+  end_step(logits_of(weights_, hidden), hidden.size(0), end);
+}
+
+KeptTokens DecodingBuffers::copy_entry(std::int64_t entry, std::int64_t count) const {
+  KeptTokens kept;
+  for (const Tensor& past : past_) kept.push_back(past.select(0, entry).slice(0, 0, count).clone());
+  return kept;
+}
+
+void DecodingBuffers::restore_entry(std::int64_t entry, const KeptTokens& tokens) {
+  for (std::size_t i = 0; i < past_.size(); ++i) {
+    past_[i].select(0, entry).slice(0, 0, tokens[i].size(0)).copy_from(tokens[i]);
+  }
+}
+
+}  // namespace headway::inline v0::internal
