@@ -6,6 +6,7 @@
 #include "headway/headway.h"
 #include "headway/text_pairs.h"
 #include "headway/tokenizer.h"
+#include "headway/transformer_model.h"
 #include "headway/translation_model.h"
 #include "headway/translation_scores.h"
 #include "headway/translation_training.h"
