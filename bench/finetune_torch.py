@@ -583,9 +583,9 @@ def run(options):
     every = config["validate_every"] or plan.count()
     half = options.bfloat16 or config["precision"] == "bfloat16"
     compiled = torch.compile(model) if options.compile else model
-    best, times = None, []
+    best, times, processor = None, [], []
     for step in range(1, steps + 1):
-        begin = time.perf_counter()
+        begin, processor_begin = time.perf_counter(), time.process_time()
         for group in optimizer.param_groups:
             group["lr"] = rate_at(step, steps, config)
         with torch.autocast(options.device.split(":")[0], torch.bfloat16, enabled=half):
@@ -598,6 +598,7 @@ def run(options):
         if options.device != "cpu":
             torch.cuda.synchronize()
         times.append(time.perf_counter() - begin)
+        processor.append(time.process_time() - processor_begin)
         if options.speed:
             continue
         if step % 100 == 0:
@@ -607,6 +608,7 @@ def run(options):
             show(f"step {step}: validation", scores)
             best = min(best or math.inf, scores["loss"]) if "loss" in scores else best
     print(f"median of a step: {numpy.median(times[len(times) // 4:]) * 1e3:.2f} ms", flush=True)
+    print(f"processor time of a step: {numpy.median(processor[len(processor) // 4:]) * 1e3:.2f} ms", flush=True)
     if best is not None:
         print(f"best validation loss: {best:.4f}")
     if len(task.test) and not options.speed:
