@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Fine-tuning steps of all-MiniLM-L6-v2 with `headway finetune` beside PyTorch: the same texts of 32 tokens in batches
-of 32, forward, backward, clipping and AdamW. Both run as processes that take turns; a row is the median step of each.
+of 32, forward, backward, clipping and AdamW. Both run as processes that take turns; a row is the median step of each,
+or with --processor-time, for machines that others use too, the processor's time of a step.
 
     finetune_bench.py --model DIR [--threads 1] [--steps 12] [--rounds 3] [--device cuda]
 """
@@ -10,6 +11,7 @@ import json
 import pathlib
 import random
 import re
+import resource
 import statistics
 import subprocess
 import sys
@@ -27,14 +29,24 @@ def write_texts(path, batches, rows, tokens):
     path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
 
 
-def headway_step(options, work, name):
-    """The median step in milliseconds, from the run's log."""
-    output = work / name
+def run_headway(options, work, name, steps):
+    """The processor's time of a run in seconds; its files are in work/name."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([options.program, "finetune", "--task", "classify", "--model", options.model, "--data",
-                    work / "texts.tsv", "--batch", str(options.rows), "--steps", str(options.steps), "--threads",
+                    work / "texts.tsv", "--batch", str(options.rows), "--steps", str(steps), "--threads",
                     str(options.threads), "--device", options.device, "--precision", options.precision, "--output",
-                    output, "--quiet"], check=True, stdout=subprocess.DEVNULL)
-    lines = (output / "training" / "training.jsonl").read_text(encoding="utf-8").splitlines()
+                    work / name, "--quiet"], check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def headway_step(options, work, name):
+    """A step in milliseconds: the median of the run's log, or the difference of a long and a short run."""
+    long = run_headway(options, work, name, options.steps)
+    if options.processor_time:
+        short = options.steps // 4
+        return 1e3 * (long - run_headway(options, work, f"{name}-short", short)) / (options.steps - short)
+    lines = (work / name / "training" / "training.jsonl").read_text(encoding="utf-8").splitlines()
     seconds = [json.loads(line)["seconds"] for line in lines]
     steps = [1e3 * (b - a) for a, b in zip(seconds, seconds[1:])]
     return statistics.median(steps[len(steps) // 4:])
@@ -45,7 +57,8 @@ def torch_step(options, work, name):
     command = [options.python, ROOT / "bench" / "finetune_torch.py", work / name / "training_config.json", "--speed",
                "--threads", str(options.threads), "--device", options.device]
     done = subprocess.run([*command, *(["--compile"] if options.compile else [])], check=True, capture_output=True)
-    return float(re.search(r"median of a step: ([0-9.]+) ms", done.stdout.decode())[1])
+    line = "processor time of a step" if options.processor_time else "median of a step"
+    return float(re.search(rf"{line}: ([0-9.]+) ms", done.stdout.decode())[1])
 
 
 def main():
@@ -62,6 +75,7 @@ def main():
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--precision", default="float32")
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--processor-time", action="store_true")
     options = parser.parse_args()
     ours, theirs = [], []
     with tempfile.TemporaryDirectory() as folder:

@@ -12,7 +12,7 @@ import zipfile
 import program_test
 from program_test import SMALL, ProgramTest, write_pairs
 
-COMMANDS = ["translate", "train", "evaluate", "attend", "tokenizer train", "tokenizer encode", "tokenizer decode",
+COMMANDS = ["translate", "train", "finetune", "evaluate", "attend", "tokenizer train", "tokenizer encode", "tokenizer decode",
             "data split", "data clean", "info", "completion", "man"]
 
 
