@@ -14,7 +14,7 @@ namespace headway::inline v0::internal {
 namespace {
 
 // The first name of an activation is the one that is written.
-constexpr std::array<std::pair<const char*, Activation>, 7> kActivations = {{
+constexpr std::array<std::pair<const char*, Activation>, 7> kMarianActivations = {{
     {"relu", Activation::relu},
     {"gelu", Activation::gelu},
     {"silu", Activation::silu},
@@ -69,7 +69,7 @@ class Config {
     const Json* value = find("activation_function");
     if (!value) return Activation::gelu;  // MarianConfig's default
     std::string names;
-    for (const auto& [name, activation] : kActivations) {
+    for (const auto& [name, activation] : kMarianActivations) {
       if (value->is_string() && value->string() == name) return activation;
       names += (names.empty() ? "" : ", ") + std::string(name);
     }
@@ -140,7 +140,7 @@ TranslationModelOptions read_marian_config(const std::filesystem::path& file) {
 
 void write_marian_config(const std::filesystem::path& file, const TranslationModelOptions& options) {
   const char* activation = nullptr;
-  for (const auto& [name, value] : kActivations) {
+  for (const auto& [name, value] : kMarianActivations) {
     if (value == options.activation && !activation) activation = name;
   }
   check(activation != nullptr, "the activation has no name in a config.json");
