@@ -61,12 +61,13 @@ enum class HeadKind {
 
 struct HeadOptions {
   HeadKind kind = HeadKind::none;
-  std::int64_t labels = 0;             // of sequence and tokens; span: 2; language_model: the vocabulary
-  bool tied = false;                   // the output is the embedding again: language_model
-  bool bias = true;                    // of the output
-  bool trained_bias = true;            // false: the output's bias is a buffer, as in BART
-  double logit_scale = 1.0;            // hidden states times this before the output, as in T5
-  std::optional<double> softcap = {};  // of the logits, as in Gemma 2
+  std::int64_t labels = 0;                      // of sequence and tokens; span: 2; language_model: the vocabulary
+  bool tied = false;                            // the output is the embedding again: language_model
+  bool bias = true;                             // of the output
+  bool trained_bias = true;                     // false: the output's bias is a buffer, as in BART
+  std::optional<std::int64_t> frozen_row = {};  // of a tied output: this row of the embedding gets no gradient by it
+  double logit_scale = 1.0;                     // hidden states times this before the output, as in T5
+  std::optional<double> softcap = {};           // of the logits, as in Gemma 2
   // A layer before the output: norm(activation(x W^T + b)).
   bool dense = false;
   bool dense_bias = true;
