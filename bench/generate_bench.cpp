@@ -1,10 +1,11 @@
 // A decoder of GPT-2's size with random weights: tokens per second of one stream and of a prompt, beside what the
 // machine can read and multiply in the same run.
 //   generate_bench [--threads N] [--prompt N] [--tokens N] [--rounds N] [--dtype float32|bfloat16|float16]
+//                  [--clock wall|processor]    (the processor's time of one thread, where others use the machine too)
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct BenchOptions {
   std::int64_t tokens = 64;
   int rounds = 5;
   headway::DType dtype = headway::DType::float32;
+  clockid_t clock = CLOCK_MONOTONIC;
 };
 
 BenchOptions parse(int count, char** arguments) {
@@ -34,6 +36,7 @@ BenchOptions parse(int count, char** arguments) {
     if (name == "--threads") options.threads = std::stoi(value);
     if (name == "--prompt") options.prompt = std::stoll(value);
     if (name == "--tokens") options.tokens = std::stoll(value);
+    if (name == "--clock" && value == "processor") options.clock = CLOCK_PROCESS_CPUTIME_ID;
     if (name == "--rounds") options.rounds = std::stoi(value);
     if (name == "--dtype" && value == "bfloat16") options.dtype = headway::DType::bfloat16;
     if (name == "--dtype" && value == "float16") options.dtype = headway::DType::float16;
@@ -41,8 +44,10 @@ BenchOptions parse(int count, char** arguments) {
   return options;
 }
 
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+double seconds_of(clockid_t clock) {
+  timespec now = {};
+  clock_gettime(clock, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
 double median(std::vector<double> values) {
@@ -75,21 +80,21 @@ int main(int count, char** arguments) {
   std::vector<double> bandwidth, stream, prompts, shares, peaks;
   for (int round = 0; round < options.rounds; ++round) {
     bandwidth.push_back(reads.measure(options.threads));
-    auto start = std::chrono::steady_clock::now();
+    double start = seconds_of(options.clock);
     double first = 0;
     std::int64_t steps = 0;
-    generator.generate(std::vector<std::int64_t>{1}, {.max_new_tokens = options.tokens + 1,
-                                                      .ignore_end = true,
-                                                      .on_token = [&](std::int64_t, double) {
-                                                        if (steps++ == 0) first = seconds_since(start);
-                                                        return true;
-                                                      }});
-    stream.push_back(static_cast<double>(options.tokens) / (seconds_since(start) - first));
+    generator.generate(
+        std::vector<std::int64_t>{1},
+        {.max_new_tokens = options.tokens + 1, .ignore_end = true, .on_token = [&](std::int64_t, double) {
+           if (steps++ == 0) first = (seconds_of(options.clock) - start);
+           return true;
+         }});
+    stream.push_back(static_cast<double>(options.tokens) / (seconds_of(options.clock) - start - first));
     shares.push_back(bytes * stream.back() / 1e9 / bandwidth.back());
     peaks.push_back(bench::float32_peak(options.threads));
-    start = std::chrono::steady_clock::now();
+    start = seconds_of(options.clock);
     generator.generate(prompt, {.max_new_tokens = 1, .ignore_end = true});
-    prompts.push_back(static_cast<double>(options.prompt) / seconds_since(start));
+    prompts.push_back(static_cast<double>(options.prompt) / (seconds_of(options.clock) - start));
   }
   const double per_token = 2 * weights / 1e9;  // with the output, of which a prompt needs one row
   std::printf("%d thread(s), %s\n", options.threads, std::string(dtype_name(options.dtype)).c_str());
