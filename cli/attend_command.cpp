@@ -70,20 +70,23 @@ bool is_translator(const std::filesystem::path& directory) {
 
 // Layers and heads are counted from 1 here, as all drawings show them, and from 0 in the library.
 void Attend::choose(const headway::AttentionRecord& record) {
+  const headway::AttentionPart* chosen = nullptr;
+  std::vector<std::string> names;
   for (const headway::AttentionPart& part : record.parts) {
-    const bool drawn =
-        drawing.part.empty() ? part.name == "cross" || record.parts.size() == 1 : part.name == drawing.part;
-    if (!drawn) continue;
-    const auto layers = static_cast<std::int64_t>(part.layers.size());
-    const std::int64_t heads = part.layers.empty() ? 0 : part.layers[0].shape()[0];
-    const auto check = [](const char* option, std::int64_t value, std::int64_t count) {
-      if (value <= count) return;
-      throw headway::Error(std::string(option) + " is " + std::to_string(value) + ", expected 1 to " +
-                           std::to_string(count));
-    };
-    check("--layer", layer, layers);
-    check("--head", head, heads);
+    names.push_back(part.name);
+    if (part.name == (drawing.part.empty() && record.parts.size() > 1 ? "cross" : drawing.part)) chosen = &part;
   }
+  if (chosen == nullptr && drawing.part.empty()) chosen = &record.parts.front();
+  if (chosen == nullptr) {
+    throw headway::Error("--part is " + drawing.part + ", and the model has " + joined(names, ", ") + " alone");
+  }
+  const auto check = [](const char* option, std::int64_t value, std::int64_t count) {
+    if (value <= count) return;
+    throw headway::Error(std::string(option) + " is " + std::to_string(value) + ", expected 1 to " +
+                         std::to_string(count));
+  };
+  check("--layer", layer, static_cast<std::int64_t>(chosen->layers.size()));
+  check("--head", head, chosen->layers.empty() ? 0 : chosen->layers[0].shape()[0]);
   drawing.layer = layer - 1;
   drawing.head = head - 1;
 }

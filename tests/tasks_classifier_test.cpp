@@ -77,7 +77,8 @@ TEST(TextClassifier, TheProblemTypeChoosesTheScores) {
   const TextClassifier multi(tiny_model(three_labels(R"(,"problem_type":"multi_label_classification")")),
                              tiny_tokenizer());
   const std::vector<double> logits = logits_alone(multi, multi.tokenizer().tokenize("cat"));
-  for (const headway::LabelScore& label : multi.classify({"cat"})[0].labels) {
+  const auto found = multi.classify({"cat"});
+  for (const headway::LabelScore& label : found[0].labels) {
     EXPECT_NEAR(label.score, 1.0 / (1.0 + std::exp(-logits[static_cast<std::size_t>(label.id)])), 1e-5);
   }
   const TextClassifier one(

@@ -15,14 +15,14 @@ using namespace headway_test;
 using headway::QuestionAnswerer;
 using headway::Tensor;
 
-// Answers begin at "ada" and end at "##lace" or "london"; "[CLS]" stands for none.
+// Answers begin at "ada" and end at "##love" or "london"; "[CLS]" stands for none.
 QuestionAnswerer table_answerer(std::int64_t positions = 64, float none = -1) {
   std::vector<std::vector<float>> table(tiny_words().size(), {0, 0});
   const auto set = [&](const char* word, float begin, float end) {
     table[static_cast<std::size_t>(tiny_id(word))] = {begin, end};
   };
   set("ada", 2, 0);
-  set("##love", 0, 1);
+  set("##love", 0, 2);
   set("london", 1, 1);
   set("[CLS]", none, none);
   return QuestionAnswerer(table_model({.architecture = "BertForQuestionAnswering", .positions = positions}, table),
@@ -83,7 +83,7 @@ TEST(QuestionAnswerer, LongContextsAreReadInWindows) {
         answerer.answer("who was in paris", context, {.num_best = 2, .max_length = 32, .stride = stride});
     EXPECT_EQ(answers.front().text, "Adalovelace") << stride;
     EXPECT_EQ(answers.front().begin, place);
-    EXPECT_NE(answers.best[1].begin, place);  // found in two windows, listed once
+    EXPECT_FALSE(answers.best[1].begin == place && answers.best[1].end == answers.front().end);  // listed once
   }
 }
 

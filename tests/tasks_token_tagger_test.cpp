@@ -30,7 +30,8 @@ TokenTagger table_tagger(const std::vector<std::pair<std::string, std::vector<fl
 std::string shown(const TokenTagger& tagger, const std::string& text, TagAggregation aggregation,
                   std::int64_t stride = 64) {
   std::string result;
-  for (const headway::TaggedSpan& span : tagger.tag({text}, {.aggregation = aggregation, .stride = stride})[0].spans) {
+  const auto tagged = tagger.tag({text}, {.aggregation = aggregation, .stride = stride});
+  for (const headway::TaggedSpan& span : tagged[0].spans) {
     EXPECT_EQ(text.substr(static_cast<std::size_t>(span.begin), static_cast<std::size_t>(span.end - span.begin)),
               span.text);
     EXPECT_GT(span.score, 0.2);

@@ -12,6 +12,7 @@
 #include "headway/text_task.h"
 #include "headway/token_tagger.h"
 #include "headway/tokenizer.h"
+#include "headway/transformer_model.h"
 #include "headway/translation_model.h"
 #include "headway/translation_scores.h"
 #include "headway/translation_training.h"

@@ -46,6 +46,12 @@ class AttendingJob {
     return Tensor::from(ids, {1, static_cast<std::int64_t>(ids.size())}).to(device_);
   }
 
+  // The text of tokens, without those that the tokenizer does not have.
+  std::string text_of(TokenIds ids) const {
+    std::erase_if(ids, [&](std::int64_t id) { return id >= tokenizer_.size(); });
+    return tokenizer_.decode(ids);
+  }
+
   void check_tokens(const char* what, const TokenIds& ids, const StackOptions& stack) const;
   void add_part(const char* name, const std::vector<std::string>& queries, const std::vector<std::string>& keys,
                 const std::vector<Tensor>& layers);
@@ -106,7 +112,7 @@ AttentionRecord AttendingJob::run_decoder() {
     record_.target = repaired_utf8(*options_.target);
   } else if (options_.max_new_tokens > 0) {
     more = written(ids, options_.max_new_tokens, {});
-    record_.target = tokenizer_.decode(more);
+    record_.target = text_of(more);
   }
   for (const std::int64_t id : more) shown.push_back(shown_token(tokenizer_, id));
   ids.insert(ids.end(), more.begin(), more.end());
@@ -129,7 +135,7 @@ AttentionRecord AttendingJob::run_encoder_decoder() {
     const Tensor memory = model_.encode({.tokens = one_text(source.ids)}).hidden;
     const std::int64_t most = options_.max_new_tokens < 0 ? kUsualNewTokens : options_.max_new_tokens;
     target = written({*start}, most, memory);
-    record_.target = tokenizer_.decode(target);
+    record_.target = text_of(target);
   }
   check_tokens("target", target, model_.options().decoder);
   TokenIds read = {*start};  // the decoder's input

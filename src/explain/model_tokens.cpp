@@ -43,6 +43,7 @@ std::vector<std::string> shown_tokens(const TextTokenizer& tokenizer, const Toke
 }
 
 std::string shown_token(const TextTokenizer& tokenizer, std::int64_t id) {
+  if (id >= tokenizer.size()) return "<" + std::to_string(id) + ">";  // a row of the model that no token uses
   const std::string token = tokenizer.token(id);
   if (tokenizer.is_special(id) || token.starts_with(kBeginsWord)) return token;
   if (token.size() > 2 && token.starts_with("##")) return token.substr(2);

@@ -29,8 +29,7 @@ std::vector<std::int64_t> allowed_words(const TaskModel& model, const std::vecto
     std::optional<std::int64_t> id = model.tokenizer.id(target);
     if (!id) {
       const std::vector<std::int64_t> tokens = model.tokenizer.encode(target, false);
-      check(tokens.size() == 1, model.who, ": target \"", shortened(target, 40), "\" is ", tokens.size(),
-            " tokens, expected one");
+      check(tokens.size() == 1, "target \"", shortened(target, 40), "\" is ", tokens.size(), " tokens, expected one");
       id = tokens.front();
     }
     ids.push_back(*id);
@@ -50,9 +49,9 @@ std::vector<std::int64_t> allowed_words(const TaskModel& model, const std::vecto
 struct MaskFiller::Parts {
   explicit Parts(internal::TaskModel with_model) : model(std::move(with_model)) {
     model.check_head(HeadKind::language_model, "ForMaskedLM");
-    internal::check(model.model.options().kind == ModelKind::encoder, model.who, ": the ", model.model.family(),
+    internal::check(model.model.options().kind == ModelKind::encoder, "the ", model.model.family(),
                     " model is not an encoder, expected one that was trained on masked words");
-    internal::check(model.tokenizer.mask_id().has_value(), model.who, ": the tokenizer has no mask token");
+    internal::check(model.tokenizer.mask_id().has_value(), "the tokenizer has no mask token");
     mask_id = *model.tokenizer.mask_id();
     mask = model.tokenizer.token(mask_id);
   }
@@ -115,7 +114,7 @@ std::vector<FilledText> MaskFiller::fill(const std::vector<std::string>& texts, 
   const std::vector<TokenizedText> tokens = internal::tokenize_all(parts.model, texts, nullptr, notes);
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const bool masked = std::count(tokens[i].ids.begin(), tokens[i].ids.end(), parts.mask_id) > 0;
-    internal::check(masked, "MaskFiller: text ", i + 1, " has no ", parts.mask,
+    internal::check(masked, "text ", i + 1, " has no ", parts.mask,
                     notes[i].tokens_left_out > 0 ? " in the part that the model reads" : "", ", expected at least one");
   }
   std::vector<FilledText> results(texts.size());

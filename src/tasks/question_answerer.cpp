@@ -137,7 +137,7 @@ void AnsweringJob::add_windows(std::size_t number, const Question& asked) {
   if (is_blank(contexts_.back())) return;
   const TokenizedText special = model_.tokenizer.tokenize(question, "");
   const std::int64_t left = longest_ - static_cast<std::int64_t>(special.ids.size());  // tokens of the context
-  check(left > 0, model_.who, ": a window has ", longest_, " tokens, expected more than the ", special.ids.size(),
+  check(left > 0, "a window has ", longest_, " tokens, expected more than the ", special.ids.size(),
         " of the question");
   for (TokenizedText& window : model_.tokenizer.tokenize_windows(question, contexts_.back(),
                                                                  {.max_length = longest_,

@@ -36,14 +36,14 @@ TaskModel::TaskModel(const char* who_is, TransformerModel with_model, TextTokeni
 }
 
 void TaskModel::check_head(HeadKind head, const char* expected) const {
-  check(model.options().head.kind == head, who, ": the ", model.family(),
+  check(model.options().head.kind == head, "the ", model.family(),
         " model has another head or none, expected an architecture that ends in ", expected);
 }
 
 void TaskModel::check_ids(const TokenizedText& text) const {
   const std::int64_t size = model.options().vocab_size;
   for (const std::int64_t id : text.ids) {
-    check(id >= 0 && id < size, who, ": the tokenizer gives id ", id, " (\"", tokenizer.token(id),
+    check(id >= 0 && id < size, "the tokenizer gives id ", id, " (\"", tokenizer.token(id),
           "\"), and the model's vocabulary has ", size, " tokens: the tokenizer is of another model");
   }
 }

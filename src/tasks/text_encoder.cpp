@@ -75,7 +75,7 @@ std::string TextEncoder::Parts::prompt_of(const EmbedOptions& wanted) const {
   const auto found = options.prompts.find(name);
   std::string known;
   for (const auto& [other, text] : options.prompts) known += (known.empty() ? "" : ", ") + other;
-  internal::check(found != options.prompts.end(), model.who, ": prompt_name is \"", name, "\", ",
+  internal::check(found != options.prompts.end(), "there is no prompt \"", name, "\", ",
                   known.empty() ? "and the model has no prompts" : "expected one of " + known);
   return found->second;
 }

@@ -155,7 +155,7 @@ void TaggingJob::add(std::size_t number, const std::string& text, TextNotes& not
     tokens.back()[static_cast<std::size_t>(t)] = {.id = whole.ids[place], .offsets = whole.offsets[place]};
   }
   const std::int64_t most = model.max_length == 0 ? count : model.max_length - special;  // own tokens of a window
-  check(most > 0, model.who, ": the model has ", model.max_length, " positions, expected more than the ", special,
+  check(most > 0, "the model has ", model.max_length, " positions, expected more than the ", special,
         " special tokens");
   const std::int64_t step = std::max<std::int64_t>(1, most - std::min(options.stride, most / 2));
   for (std::int64_t first = 0;; first += step) {

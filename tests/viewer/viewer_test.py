@@ -100,6 +100,26 @@ class PageTest(unittest.TestCase):
                        "return new Set(d).size > 4; })()")
 
 
+class OnePartTest(PageTest):
+    """A model of one part: an encoder or a decoder alone."""
+
+    page = "encoder.html"
+    fragment = ""
+
+    def test_there_is_no_choice_of_parts(self):
+        self.assertTrue(self.js("document.getElementById('parts').hidden"))
+        self.assertFalse(self.js("document.getElementById('directions').hidden"))
+        self.assertEqual(self.count(".line"), 1)
+        self.assertEqual(self.text(".line h3"), "Text")
+        self.browser.mouse("mouseMoved", *self.word("it"))
+        self.assertGreater(len(self.shaded()), 0)
+
+    def test_in_chinese(self):
+        self.browser.click(*self.middle("#language"))
+        self.assertEqual(self.text(".line h3"), "文本")
+        self.browser.click(*self.middle("#language"))
+
+
 class SentenceTest(PageTest):
     """Words: pointing, pinning, both sides."""
 

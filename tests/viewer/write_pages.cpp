@@ -20,6 +20,10 @@ int main(int count, char** arguments) {
   write("animal.json", headway::attention_json(animal));
   write("animal.svg", headway::attention_svg(animal, {.part = "encoder"}));
   write("head.svg", headway::attention_svg(animal, {.part = "cross", .head = 2}));
+  headway::AttentionRecord encoder = animal;  // of a model of one part
+  encoder.parts.resize(1);
+  encoder.target = encoder.language = "";
+  write("encoder.html", headway::attention_html(encoder));
   write("hostile.html", headway::attention_html(headway_test::hostile_record()));
   write("large.html", headway::attention_html(headway_test::large_record(1000)));
   return 0;

@@ -11,8 +11,8 @@ namespace {
 
 // Unicode's White_Space.
 bool is_unicode_space(char32_t c) {
-  return (c >= 0x09 && c <= 0x0D) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) ||
-         c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+  return (c >= 0x09 && c <= 0x0D) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
+         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
 bool is_ascii_punctuation(char32_t c) {
@@ -44,7 +44,8 @@ unsigned stable_bits(char32_t c, const utf8proc_property_t& property) {
   if (is_hangul_syllable(c)) return kStableNfc | kStableNfkc;
   const bool decomposes = property.decomp_seqindex != UINT16_MAX;
   // utf8proc's numbers of characters that can be the second of a composed pair.
-  const bool second = (property.comb_index != UINT16_MAX && property.comb_index >= 0x8000) || is_hangul_vowel_or_final(c);
+  const bool second =
+      (property.comb_index != UINT16_MAX && property.comb_index >= 0x8000) || is_hangul_vowel_or_final(c);
   unsigned bits = 0;
   if (!decomposes) bits |= kStableNfd | kStableNfkd;
   if (decomposes && property.decomp_type != 0) bits |= kStableNfd;  // of compatibility alone
