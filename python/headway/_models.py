@@ -5,10 +5,13 @@ from typing import Any, NamedTuple
 from headway._text import (
     MaskFiller,
     ModelCache,
+    PromptCache,
     QuestionAnswerer,
     StreamingDecoder,
     TextClassifier,
     TextEncoder,
+    TextGenerator,
+    TextToText,
     TextTokenizer,
     TokenTagger,
     TransformerModel,
@@ -17,16 +20,22 @@ from headway._text import (
 __all__ = [
     "Answer",
     "Answers",
+    "GeneratedAttention",
+    "GeneratedText",
     "LabelScore",
     "MaskFiller",
     "MaskWord",
     "ModelCache",
     "ModelResult",
+    "PromptCache",
     "QuestionAnswerer",
     "StreamingDecoder",
     "TaggedSpan",
     "TextClassifier",
     "TextEncoder",
+    "TextGenerator",
+    "TextScore",
+    "TextToText",
     "TextTokenizer",
     "TokenTagger",
     "TokenizedText",
@@ -98,6 +107,35 @@ class MaskWord(NamedTuple):
     score: float
     text: str
     id: int
+
+
+class GeneratedText(NamedTuple):
+    """A text that a model wrote."""
+
+    text: str  # empty without a tokenizer
+    tokens: list
+    log_probabilities: list  # of each token, before temperature and other rules
+    score: float  # their sum / length ** length_penalty
+    reason: str  # why it ends: "length", "end_token" or "stop_text"
+    prompt_tokens: int
+    attention: list  # GeneratedAttention of each step, where it was asked for
+
+
+class GeneratedAttention(NamedTuple):
+    """What one token attends to: NumPy arrays of every layer."""
+
+    position: int
+    self: list  # [heads, position + 1], or [position + 1] for the mean
+    cross: list  # [heads, source_length], of encoder-decoders
+
+
+class TextScore(NamedTuple):
+    """The probability of a text."""
+
+    tokens: list
+    log_probabilities: list  # of each token after the first
+    log_probability: float
+    perplexity: float
 
 
 def load_model(directory, dtype=None, device="cpu", mapped=True, new_head=None, new_labels=()):

@@ -3,7 +3,16 @@ from collections.abc import Sequence
 from typing import Any, Literal, overload
 
 from headway._core import Mask, Module
-from headway._models import Answers, LabelScore, MaskWord, ModelResult, TaggedSpan, TokenizedText
+from headway._models import (
+    Answers,
+    GeneratedAttention,
+    LabelScore,
+    MaskWord,
+    ModelResult,
+    TaggedSpan,
+    TextScore,
+    TokenizedText,
+)
 
 _Path = str | os.PathLike[str]
 # Integers: an array of any library, or lists of them.
@@ -304,3 +313,38 @@ class MaskFiller(_Task):
 
     @property
     def mask_token(self) -> str: ...
+
+class PromptCache:
+    @property
+    def tokens(self) -> list[int]: ...
+
+class _Writer:
+    @overload
+    def __init__(self, model: TransformerModel, tokenizer: TextTokenizer | None = None) -> None: ...
+
+    @overload
+    def __init__(self, directory: _Path, device: str = "cpu", dtype: str | None = None) -> None: ...
+
+    @property
+    def model(self) -> TransformerModel: ...
+
+    @property
+    def tokenizer(self) -> TextTokenizer | None: ...
+
+class TextGenerator(_Writer):
+    def generate(self, prompt: Any, *, prefix: PromptCache | None = None, **options: Any) -> Any: ...
+
+    def read_prompt(self, prompt: Any) -> PromptCache: ...
+
+    def score(self, text: Any, *, window: int = 0, stride: int = 0) -> TextScore: ...
+
+    def attention(
+        self, tokens: Any, position: int, return_weights: bool | Literal["mean"] = True
+    ) -> GeneratedAttention: ...
+
+    def encode(self, prompt: str) -> list[int]: ...
+
+class TextToText(_Writer):
+    def run(
+        self, text: Any, *, prefix: str = "", truncate: bool = True, first_token: int | None = None, **options: Any
+    ) -> Any: ...

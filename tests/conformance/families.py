@@ -298,21 +298,39 @@ class Generation:
         padding = "right" if self.is_pair else "left"
         self.mask = draw.mask(length, padding if draw.flag() else "none")
         self.tokens = draw.tokens(length).masked_fill(~self.mask, config.pad_token_id)
-        case.model.generation_config.eos_token_id = None
-        case.model.generation_config.forced_eos_token_id = None
+        self.prompts = [row[keep].tolist() for row, keep in zip(self.tokens, self.mask)]
+        self.ends = draw.number % 4 == 3  # otherwise the end token does not end a text
+        if not self.ends:
+            case.model.generation_config.eos_token_id = None
+
+    def until_end(self, tokens):
+        """A text up to its end token."""
+        end = self.case.config.eos_token_id
+        return tokens[: tokens.index(end) + 1] if self.ends and end in tokens else tokens
 
     def theirs(self, **options):
-        """New tokens [batch, NEW_TOKENS]."""
+        """New tokens of each prompt."""
         with torch.no_grad():
             tokens = self.case.model.generate(
                 self.tokens, attention_mask=self.mask.long(), max_new_tokens=NEW_TOKENS, do_sample=False, **options
             )
-        return tokens[:, -NEW_TOKENS:].numpy()
+        begin = 1 if self.is_pair else self.tokens.shape[1]
+        return [self.until_end(row) for row in tokens[:, begin:].tolist()]
+
+    def ours(self, **options):
+        """The same by the packed steps."""
+        options = dict(max_new_tokens=NEW_TOKENS, ignore_end=not self.ends, **options)
+        if self.is_pair:
+            texts = headway.TextToText(self.case.ours).run(self.prompts, **options)
+        else:
+            texts = headway.TextGenerator(self.case.ours).generate(self.prompts, **options)
+        return [text.tokens for text in texts]
 
     def start(self):
         return np.full((len(self.mask), 1), self.case.config.decoder_start_token_id)
 
     def greedy_with_cache(self):
+        """Greedy search by the modules, one token at a time."""
         model, cache, chosen = self.case.ours, headway.ModelCache(), []
         more, given = {}, self.tokens.numpy()
         mask = self.mask.numpy()
@@ -327,9 +345,10 @@ class Generation:
             given = logits[:, -1].argmax(-1)[:, None]
             mask = np.concatenate([mask, np.ones_like(mask[:, :1])], 1)
             chosen.append(given)
-        return np.concatenate(chosen, 1)
+        return [self.until_end(row) for row in np.concatenate(chosen, 1).tolist()]
 
     def greedy_without_cache(self):
+        """Greedy search by the modules, every time over the whole text."""
         model, given = self.case.ours, self.tokens.numpy()
         mask, source = self.mask.numpy(), None
         if self.is_pair:
@@ -343,12 +362,12 @@ class Generation:
                 logits = model.forward(given, padding_mask=headway.Mask.keep(mask), last_only=True).logits
             given = np.concatenate([given, logits[:, -1].argmax(-1)[:, None]], 1)
             mask = np.concatenate([mask, np.ones_like(mask[:, :1])], 1)
-        return given[:, before:]
+        return [self.until_end(row) for row in given[:, before:].tolist()]
 
     def log_probabilities(self, row, tokens):
         """Their log-probabilities [n, vocabulary] of each of n tokens after a row's prompt."""
         mask = self.mask[row : row + 1].long()
-        continuation = torch.from_numpy(np.asarray(tokens))[None]
+        continuation = torch.tensor(tokens)[None]
         inputs = dict(input_ids=self.tokens[row : row + 1], attention_mask=mask)
         with torch.no_grad():
             if self.is_pair:
@@ -363,16 +382,35 @@ class Generation:
     def assert_same_greedy(self, ours):
         """The same tokens, up to a step where both are equally likely within the tolerance."""
         theirs = self.greedy_theirs
-        for row in range(len(theirs)):
-            different = np.flatnonzero(ours[row] != theirs[row])
-            if len(different) == 0:
+        for row, (our, their) in enumerate(zip(ours, theirs)):
+            if our == their:
                 continue
-            step = different[0]
-            scores = self.log_probabilities(row, theirs[row, : step + 1])[-1]
-            gap = abs(scores[ours[row, step]] - scores[theirs[row, step]])
+            step = next((i for i, (a, b) in enumerate(zip(our, their)) if a != b), None)
+            assert step is not None, f"row {row} has {len(our)} tokens, expected {len(their)}"
+            scores = self.log_probabilities(row, their[: step + 1])[-1]
+            gap = abs(scores[our[step]] - scores[their[step]])
             assert gap <= TOLERANCE, (
-                f"row {row} differs from step {step} on: {ours[row, step]}, expected {theirs[row, step]}, "
+                f"row {row} differs from step {step} on: {our[step]}, expected {their[step]}, "
                 f"whose log-probability is {gap:.3g} away"
+            )
+
+    def beams(self):
+        """The same tokens by beam search, or others with the same score within the tolerance."""
+        draw = self.case.draw
+        beams, penalty = draw.integer(2, 4), draw.choice(1.0, 1.0, 0.6, 1.4)
+        early, named = draw.choice((False, "heuristic"), (True, "first"), ("never", "never"))
+        theirs = self.theirs(num_beams=beams, length_penalty=penalty, early_stopping=early)
+        ours = self.ours(beams=beams, length_penalty=penalty, early_stopping=named)
+        for row, (our, their) in enumerate(zip(ours, theirs)):
+            if our == their:
+                continue
+            our_score, their_score = (
+                self.log_probabilities(row, tokens)[np.arange(len(tokens)), tokens].sum() / len(tokens) ** penalty
+                for tokens in (our, their)
+            )
+            assert abs(our_score - their_score) <= TOLERANCE, (
+                f"row {row} of {beams} beams has {len(our)} tokens of score {our_score:.5f}, expected {len(their)} of "
+                f"score {their_score:.5f}"
             )
 
     @functools.cached_property
@@ -384,6 +422,8 @@ class Generation:
         return [
             ("greedy with cache", lambda: self.assert_same_greedy(self.greedy_with_cache())),
             ("greedy without cache", lambda: self.assert_same_greedy(self.greedy_without_cache())),
+            ("greedy by packed steps", lambda: self.assert_same_greedy(self.ours())),
+            ("beams", self.beams),
         ]
 
 

@@ -284,3 +284,67 @@ def test_masked_words(tmp_path):
     assert len(words) == 3 and words[0].score >= words[1].score and filler.mask_token == "[MASK]"
     (words,) = filler.fill("a [MASK] c", targets=["b"])
     assert [word.word for word in words] == ["b"]
+
+
+def test_generating():
+    generator = headway.TextGenerator(make(LLAMA))
+    prompt = tokens(1, 5)[0].tolist()
+    heard = []
+    text = generator.generate(
+        prompt, max_new_tokens=8, ignore_end=True, on_token=lambda token, log: heard.append((token, log))
+    )
+    assert [token for token, _ in heard] == text.tokens and len(text.tokens) == 8 and text.reason == "length"
+    ids = np.array([prompt + text.tokens])
+    assert generator.model(ids)[0, 4:-1].argmax(-1).tolist() == text.tokens
+    score = generator.score(ids[0])
+    np.testing.assert_allclose(score.log_probabilities[4:], text.log_probabilities, atol=1e-5)
+    several = generator.generate([prompt, prompt[:2]], max_new_tokens=8, ignore_end=True)
+    assert several[0].tokens == text.tokens and several[1].prompt_tokens == 2
+    beams = generator.generate(prompt, max_new_tokens=8, beams=3, num_return=2, ignore_end=True)
+    assert len(beams) == 2 and beams[0].score >= beams[1].score
+    drawn = [generator.generate(prompt, max_new_tokens=8, temperature=1.0, seed=seed).tokens for seed in (1, 1, 2)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    prefix = generator.read_prompt(prompt[:3])
+    assert prefix.tokens == prompt[:3]
+    assert generator.generate(prompt[3:], prefix=prefix, max_new_tokens=8, ignore_end=True).tokens == text.tokens
+    attention = generator.attention(prompt, 4)
+    np.testing.assert_allclose(
+        attention.self[1], generator.model.forward([prompt], return_weights=True).decoder_weights[1][0, :, 4], atol=1e-6
+    )
+
+
+def test_callbacks_while_generating():
+    generator = headway.TextGenerator(make(LLAMA))
+    stopped = generator.generate([5, 6], max_new_tokens=8, ignore_end=True, on_token=lambda token, log: False)
+    assert len(stopped.tokens) == 1
+
+    def fail(token, log):
+        raise KeyError("from the callback")
+
+    with pytest.raises(KeyError, match="from the callback"):
+        generator.generate([5, 6], max_new_tokens=8, on_token=fail)
+    with pytest.raises(TypeError, match="there is no option max_tokens"):
+        generator.generate([5, 6], max_tokens=8)
+    with pytest.raises(TypeError, match="prompt is of type float, expected a str"):
+        generator.generate(3.0)
+    with pytest.raises(ValueError, match="tokenizer"):
+        generator.generate("a b")
+
+
+def test_generated_text_comes_in_pieces():
+    config = dict(LLAMA, vocab_size=len(VOCABULARY), eos_token_id=None)
+    generator = headway.TextGenerator(make(config), make_tokenizer())
+    pieces = []
+    text = generator.generate("a b", max_new_tokens=8, on_text=pieces.append)
+    assert "".join(pieces) == text.text != ""
+
+
+def test_text_to_text():
+    writer = headway.TextToText(make(T5))
+    sources = [tokens(1, 6)[0].tolist(), tokens(1, 3)[0].tolist()]
+    both = writer.run(sources, max_new_tokens=6, ignore_end=True)
+    assert [len(text.tokens) for text in both] == [6, 6]
+    target = np.array([[0] + both[1].tokens])
+    logits = writer.model([sources[1]], target=target)
+    assert logits[0, :-1].argmax(-1).tolist() == both[1].tokens
+    assert len(writer.run(sources[0], beams=2, num_return=2, max_new_tokens=6)) == 2

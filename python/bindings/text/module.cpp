@@ -17,4 +17,5 @@ NB_MODULE(_text, module) {
   headway::python::bind_models(module);
   headway::python::bind_text_tokenizer(module);
   headway::python::bind_tasks(module);
+  headway::python::bind_generation(module);
 }

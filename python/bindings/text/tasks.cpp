@@ -20,9 +20,6 @@ namespace {
 using namespace nb::literals;
 using Array = nb::handle;
 
-// A named tuple of headway._models.
-nb::object result_type(const char* name) { return nb::module_::import_("headway._models").attr(name); }
-
 // A list of results, or the only one where one text was given.
 nb::object one_or_all(const Texts& texts, nb::list results) {
   if (texts.is_one) return nb::object(results[0]);

@@ -14,12 +14,16 @@ namespace headway::python {
 void bind_models(nb::module_& module);
 void bind_text_tokenizer(nb::module_& module);
 void bind_tasks(nb::module_& module);
+void bind_generation(nb::module_& module);
 
 // A path from a str or an os.PathLike.
 std::filesystem::path read_path(const std::string& argument, nb::handle value);
 
 // Where to compute: a device's name.
 Device read_device(const std::string& argument, nb::handle value);
+
+// A named tuple of headway._models.
+inline nb::object result_type(const char* name) { return nb::module_::import_("headway._models").attr(name); }
 
 // A dtype's name, or nothing for None.
 std::optional<DType> read_optional_dtype(const std::string& argument, nb::handle value);
