@@ -5,6 +5,7 @@
 #include "headway/attention_view.h"
 #include "headway/headway.h"
 #include "headway/text_pairs.h"
+#include "headway/text_tokenizer.h"
 #include "headway/tokenizer.h"
 #include "headway/translation_model.h"
 #include "headway/translation_scores.h"
