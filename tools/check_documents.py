@@ -17,7 +17,8 @@ import small_translator
 DOCUMENTS = ["README", "docs/multi_head_attention", "docs/training", "docs/translation", "docs/fine_tuning",
              "docs/gpu"]  # each .md and .zh-CN.md
 # Headers of libheadway_text; their snippets find the directory "model" and the training config "run.json".
-TEXT_HEADERS = re.compile(r"#include <headway/(tokenizer|text_pairs|transl\w+|fine_tuning|rouge|attention_view)\.h>")
+TEXT_HEADERS = re.compile(
+    r"#include <headway/(tokenizer|text\w*|transformer_model|transl\w+|fine_tuning|rouge|attention_view|\w+er)\.h>")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)[^)]*\)")
 COMMENTS = {"cpp": "//.*", "sh": "#.*", "cmake": "#.*", "python": "#.*", "json": "//.*", "text": "$^"}

@@ -13,6 +13,7 @@
 #include "headway/text_pairs.h"
 #include "headway/text_task.h"
 #include "headway/token_tagger.h"
+#include "headway/text_tokenizer.h"
 #include "headway/tokenizer.h"
 #include "headway/transformer_model.h"
 #include "headway/translation_model.h"
