@@ -66,7 +66,7 @@ class TransformersSide:
         self.model = model
 
     def prepare(self):
-        torch._dynamo.reset()  # so that another batch size does not make the compiled model a general one
+        pass
 
     @torch.no_grad()
     def run(self, prompts, new_tokens):
@@ -98,7 +98,6 @@ class CompiledSide:
 
     def prepare(self):
         self.cache = None
-        torch._dynamo.reset()
         self.compiled = torch.compile(self.model, mode="reduce-overhead", fullgraph=True, dynamic=False)
 
     @torch.no_grad()
@@ -203,6 +202,7 @@ def main():
     for batch in arguments.batch:
         prompts = torch.randint(0, 32000, (batch, arguments.prompt), generator=torch.Generator().manual_seed(batch))
         times, tokens = {}, {}
+        torch._dynamo.reset()  # so that another batch size does not make the compiled model a general one
         for side in list(sides):
             try:  # the first runs compile and record
                 begin = time.perf_counter()
