@@ -9,7 +9,7 @@ The share of the bandwidth is the weights' bytes, once per step, over the step's
 transformers is called in two ways, and the better one counts: its own generate(cache_implementation="static"), which
 compiles by itself, and a loop of one's own around the compiled model.
 
-  cuda_generate_bench.py libcuda_generate_interface.so [--batch 1 32] [--prompt 128] [--tokens 256] [--rounds 3]"""
+  cuda_generate_bench.py --interface libcuda_generate_interface.so [--batch 1 32] [--tokens 256] [--peers loop]"""
 
 import argparse
 import ctypes
@@ -45,6 +45,9 @@ class HeadwaySide:
         if not self.generate:
             sys.exit(f"Headway: {self.library.cuda_generate_error().decode()}")
 
+    def prepare(self):
+        pass
+
     def run(self, prompts, new_tokens):
         prompts = prompts.contiguous()
         result = torch.empty(prompts.shape[0], new_tokens, dtype=torch.int64)
@@ -62,7 +65,10 @@ class TransformersSide:
     def __init__(self, model):
         self.model = model
 
-    @torch.inference_mode()
+    def prepare(self):
+        pass
+
+    @torch.no_grad()
     def run(self, prompts, new_tokens):
         ids = prompts.cuda()
         result = self.model.generate(
@@ -87,18 +93,20 @@ class CompiledSide:
         from transformers import StaticCache
 
         self.model = model
-        self.most_tokens = most_tokens
         self.make_cache = lambda: StaticCache(config=model.config, max_cache_len=most_tokens)
-        self.caches = {}
-        self.compiled = torch.compile(model, mode="reduce-overhead", fullgraph=True)
+        self.prepare()
 
-    @torch.inference_mode()
+    def prepare(self):
+        self.cache = None
+        self.compiled = torch.compile(self.model, mode="reduce-overhead", fullgraph=True, dynamic=False)
+
+    @torch.no_grad()
     def run(self, prompts, new_tokens):
         ids = prompts.cuda()
         batch, length = ids.shape
-        if batch not in self.caches:
-            self.caches[batch] = self.make_cache()
-        cache = self.caches[batch]
+        if self.cache is None:
+            self.cache = self.make_cache()
+        cache = self.cache
         cache.reset()
         logits = self.model(ids, past_key_values=cache, use_cache=True, logits_to_keep=1).logits
         token = logits[:, -1].argmax(-1, keepdim=True)
@@ -158,13 +166,13 @@ def agreement(a, b):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("library", type=pathlib.Path)
+    parser.add_argument("--interface", type=pathlib.Path, required=True, help="the library of the interface")
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 32])
     parser.add_argument("--prompt", type=int, default=128)
     parser.add_argument("--tokens", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--layers", type=int, default=22)
-    parser.add_argument("--without-transformers", action="store_true", help="time Headway alone")
+    parser.add_argument("--peers", nargs="*", default=["generate", "loop"], help="ways of calling transformers")
     arguments = parser.parse_args()
     config = dict(
         vocab_size=32000,
@@ -182,19 +190,23 @@ def main():
     print(f"model made and written in {time.perf_counter() - begin:.1f} s", flush=True)
     weight_bytes = sum(p.nbytes for name, p in model.named_parameters() if "embed_tokens" not in name)
     begin = time.perf_counter()
-    sides = [HeadwaySide(arguments.library, directory)]
+    sides = [HeadwaySide(arguments.interface, directory)]
     print(f"Headway read it in {time.perf_counter() - begin:.1f} s", flush=True)
-    if not arguments.without_transformers:
-        sides += [TransformersSide(model), CompiledSide(model, arguments.prompt + arguments.tokens)]
+    if "generate" in arguments.peers:
+        sides.append(TransformersSide(model))
+    if "loop" in arguments.peers:
+        sides.append(CompiledSide(model, arguments.prompt + arguments.tokens))
     bandwidth = measure_bandwidth()
     print(f"a copy reads and writes {bandwidth / 1e12:.2f} TB/s; weights of a step {weight_bytes / 1e9:.2f} GB")
 
     for batch in arguments.batch:
         prompts = torch.randint(0, 32000, (batch, arguments.prompt), generator=torch.Generator().manual_seed(batch))
         times, tokens = {}, {}
+        torch._dynamo.reset()  # so that another batch size does not make the compiled model a general one
         for side in list(sides):
             try:  # the first runs compile and record
                 begin = time.perf_counter()
+                side.prepare()
                 tokens[side.name] = side.run(prompts, arguments.tokens)
                 side.run(prompts, SHORT)
                 print(f"  {side.name}: first runs in {time.perf_counter() - begin:.1f} s", flush=True)

