@@ -4,7 +4,9 @@
 
 #include "headway/attention_view.h"
 #include "headway/headway.h"
+#include "headway/text_generator.h"
 #include "headway/text_pairs.h"
+#include "headway/text_to_text.h"
 #include "headway/tokenizer.h"
 #include "headway/translation_model.h"
 #include "headway/translation_scores.h"
