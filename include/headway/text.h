@@ -8,6 +8,7 @@
 #include "headway/text_pairs.h"
 #include "headway/text_to_text.h"
 #include "headway/tokenizer.h"
+#include "headway/transformer_model.h"
 #include "headway/translation_model.h"
 #include "headway/translation_scores.h"
 #include "headway/translation_training.h"
