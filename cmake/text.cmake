@@ -35,6 +35,7 @@ else()
   target_link_libraries(headway_text_internal INTERFACE headway_text headway_internal)
 endif()
 
-if(EXISTS ${PROJECT_SOURCE_DIR}/cli/CMakeLists.txt)
+# A parent project, as the Python package is, wants the library alone.
+if(PROJECT_IS_TOP_LEVEL AND EXISTS ${PROJECT_SOURCE_DIR}/cli/CMakeLists.txt)
   add_subdirectory(cli)
 endif()

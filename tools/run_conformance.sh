@@ -2,7 +2,8 @@
 # Compares Headway with others, one line per suite: `name: N passed, N failed, N skipped`.
 #   PyTorch: what torch computes from its own weights for several seeds and sizes goes through Headway, and modules that
 #     Headway made go through torch; then headway.torch against torch, also on drawn configurations.
-#   Transformers: models and a real encoder with attn_implementation="headway" against eager.
+#   Transformers: models and a real encoder with attn_implementation="headway" against eager; then every family of
+#     models in Headway itself, one line a family.
 #   ONNX: the node tests of the onnx wheel.
 #   Tokenizers: small ones of every kind, a real one and old files against tokenizers, sentencepiece and Transformers.
 # HEADWAY_CONFORMANCE_PYTHON may name an interpreter that has all packages; otherwise a virtual environment is made.
@@ -66,7 +67,7 @@ echo "torch modules in Headway, seeds $first to $((first + rounds - 1)): $passed
 suite tests/torch/check_state_dicts.py "${exported[@]}"
 
 for name in torch_attention torch_transforms torch_module torch_replace torch_differential torch_cuda onnx_attention \
-  onnx_ops hf_models hf_minilm; do
+  onnx_ops hf_models hf_minilm embeddings families; do
   suite "tests/conformance/$name.py"
 done
 export HEADWAY_PROGRAM=$PWD/$build/headway

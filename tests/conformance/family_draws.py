@@ -114,6 +114,11 @@ def xlm_roberta(draw):
     return transformers.XLMRobertaConfig(**sizes)
 
 
+def camembert(draw):
+    sizes = bert_sizes(draw) | dict(pad_token_id=draw.choice(1, 3), max_position_embeddings=70)
+    return transformers.CamembertConfig(**sizes)
+
+
 def distilbert(draw):
     heads = draw.integer(1, 4)
     return transformers.DistilBertConfig(
@@ -323,10 +328,10 @@ def marian(draw):
     return transformers.MarianConfig(**sizes, share_encoder_decoder_embeddings=shared)
 
 
-def t5(draw):
+def t5_sizes(draw):
     # generate() of transformers makes a cache for as many layers as the encoder has.
     decoder_layers = draw.integer(1, draw.layers if draw.generates else 3)
-    return transformers.T5Config(
+    return dict(
         d_model=draw.integer(8, 40), d_kv=draw.choice(3, 4, 8, 11), d_ff=draw.integer(9, 48), num_heads=draw.integer(1, 4),
         num_layers=draw.layers, num_decoder_layers=decoder_layers, vocab_size=draw.vocabulary,
         relative_attention_num_buckets=2 * draw.integer(2, 12), relative_attention_max_distance=draw.integer(16, 60),
@@ -336,11 +341,20 @@ def t5(draw):
     )
 
 
+def t5(draw):
+    return transformers.T5Config(**t5_sizes(draw))
+
+
+def mt5(draw):
+    return transformers.MT5Config(**t5_sizes(draw))
+
+
 # Headway's name of the family -> (how its configurations are drawn, its heads).
 FAMILIES = {
     "bert": (bert, ENCODER_HEADS),
     "roberta": (roberta, ENCODER_HEADS),
     "xlm-roberta": (xlm_roberta, ENCODER_HEADS),
+    "camembert": (camembert, ENCODER_HEADS),
     "distilbert": (distilbert, ENCODER_HEADS),
     "modernbert": (modernbert, ENCODER_HEADS),
     "gpt2": (gpt2, DECODER_HEADS),
@@ -355,5 +369,9 @@ FAMILIES = {
     "bart": (bart, ENCODER_DECODER_HEADS),
     "mbart": (mbart, ENCODER_DECODER_HEADS),
     "t5": (t5, ENCODER_DECODER_HEADS),
+    "mt5": (mt5, ENCODER_DECODER_HEADS),
     "pegasus": (pegasus, ENCODER_DECODER_HEADS),
 }
+
+# Families that Headway reads and writes as another one: the text part of Gemma 3 with images.
+READ_AS_OTHERS = {"gemma3"}
