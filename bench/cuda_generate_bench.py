@@ -164,6 +164,19 @@ def agreement(a, b):
     return statistics.mean(int(c[0]) if len(c) else a.shape[1] for c in counts)
 
 
+def print_kernels(work):
+    """The kernels of some work: their number and time."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+        work()
+        torch.cuda.synchronize()
+    rows = [row for row in profiler.key_averages() if row.device_time_total > 0]
+    for row in sorted(rows, key=lambda row: -row.device_time_total)[:24]:
+        each = row.device_time_total / row.count
+        print(f"  {row.device_time_total / 1e3:9.3f} ms {row.count:6} x {each:8.1f} us  {row.key[:100]}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--interface", type=pathlib.Path, required=True, help="the library of the interface")
@@ -173,6 +186,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--layers", type=int, default=22)
     parser.add_argument("--peers", nargs="*", default=["generate", "loop"], help="ways of calling transformers")
+    parser.add_argument("--profile", action="store_true", help="print the kernels of each side's short run")
     arguments = parser.parse_args()
     config = dict(
         vocab_size=32000,
@@ -237,6 +251,8 @@ def main():
                 "agrees_with_headway": agreement(tokens[side.name], tokens["Headway"]),
             }
             print(json.dumps(row), flush=True)
+            if arguments.profile:
+                print_kernels(lambda side=side: side.run(prompts, SHORT))
         others = [rate for name, rate in rates.items() if name != "Headway"]
         if others:
             print(f"batch {batch}: Headway is {rates['Headway'] / max(others):.2f} x the better of transformers")

@@ -182,12 +182,26 @@ class HeadwaySide:
         return request.loss
 
 
+def print_kernels(work):
+    """The kernels of some work: their number and time."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+        work()
+        torch.cuda.synchronize()
+    rows = [row for row in profiler.key_averages() if row.device_time_total > 0]
+    for row in sorted(rows, key=lambda row: -row.device_time_total)[:24]:
+        each = row.device_time_total / row.count
+        print(f"  {row.device_time_total / 1e3:9.3f} ms {row.count:6} x {each:8.1f} us  {row.key[:100]}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--interface", type=pathlib.Path, required=True, help="the library of the interface")
     parser.add_argument("--steps", type=int, default=40, help="of a turn")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--modes", nargs="+", default=["default", "reduce-overhead"])
+    parser.add_argument("--profile", action="store_true", help="print the kernels of four steps of each side")
     arguments = parser.parse_args()
     torch.manual_seed(1)
     # A text with something to learn: each token follows from the one before, most of the time.
@@ -226,6 +240,8 @@ def main():
             f"{side.name:40} {step * 1e3:7.2f} ms a step, {BATCH * LENGTH / step / 1e6:6.2f} M tokens/s, "
             f"Headway is {ratio:.2f} x"
         )
+        if arguments.profile:
+            print_kernels(lambda side=side: side.train(4))
 
 
 if __name__ == "__main__":
