@@ -6,6 +6,7 @@ acl-abstracts.zip, or some of them. Only the standard library is used.
 """
 
 import pathlib
+import random
 import re
 import sys
 import zipfile
@@ -36,6 +37,23 @@ def first_sentence(text):
     return text[: found.end()] if found else text
 
 
+def copying_exercises(pairs):
+    """Pairs from which a small model learns to copy, which titles alone do not teach it: a sentence of the abstract to
+    be found by its first words, and the title hidden among the sentences. Abstracts and titles themselves are in, too."""
+    generator = random.Random(1)
+    result = []
+    for abstract, title in pairs:
+        result.append((abstract, title))
+        sentences = re.split(r"(?<=[.!?])\s+(?=[A-Z\"(])", abstract)
+        fitting = [sentence for sentence in sentences if 8 <= len(sentence.split()) <= 32]
+        for sentence in generator.sample(fitting, min(2, len(fitting))):
+            first = generator.randint(2, 4)
+            result.append((" ".join(sentence.split()[:first]) + " ... " + abstract, sentence))
+        place = generator.randint(0, len(sentences))
+        result.append((" ".join(sentences[:place] + [title + "."] + sentences[place:]), title))
+    return result
+
+
 def split_titles(folder):
     """Abstracts and titles by year: 2025 for validation, 2026 for test; and the test's baseline."""
     lines = (folder / "acl-abstracts.tsv").read_text(encoding="utf-8").split("\n")
@@ -45,6 +63,7 @@ def split_titles(folder):
             _, year, title, abstract = line.split("\t")
             part = {"2025": "validation", "2026": "test"}.get(year, "train")
             parts[part].append((abstract, title))
+    parts["exercises"] = copying_exercises(parts["train"])
     for part, pairs in parts.items():
         text = "".join(f"{abstract}\t{title}\n" for abstract, title in pairs)
         (folder / f"{part}.tsv").write_text("text\ttarget\n" + text, encoding="utf-8")
