@@ -70,7 +70,7 @@ for name in torch_attention torch_transforms torch_module torch_replace torch_di
   suite "tests/conformance/$name.py"
 done
 export HEADWAY_PROGRAM=$PWD/$build/headway
-for name in text_scores text_tokenizer text_documents tokenizers_compare; do suite "tests/conformance/$name.py"; done
+for name in text_scores text_tokenizer text_documents tokenizers_compare hf_generate; do suite "tests/conformance/$name.py"; done
 suite tests/conformance/marian_roundtrip.py "$build/tests/translate_tokens"
 suite tests/conformance/shipped_model.py
 "$python" -m pytest -q tests/python/test_documents.py tests/python/test_torch_arrays.py || status=1

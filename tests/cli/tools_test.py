@@ -12,8 +12,8 @@ import zipfile
 import program_test
 from program_test import SMALL, ProgramTest, write_pairs
 
-COMMANDS = ["translate", "train", "evaluate", "attend", "tokenizer train", "tokenizer encode", "tokenizer decode",
-            "data split", "data clean", "info", "completion", "man"]
+COMMANDS = ["translate", "train", "evaluate", "attend", "generate", "summarize", "tokenizer train",
+            "tokenizer encode", "tokenizer decode", "data split", "data clean", "info", "completion", "man"]
 
 
 class Words(ProgramTest):
