@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 import small_translator
 
 DOCUMENTS = ["README", "docs/multi_head_attention", "docs/training", "docs/translation", "docs/fine_tuning",
+             "docs/generation",
              "docs/gpu"]  # each .md and .zh-CN.md
 # Headers of libheadway_text; their snippets find the directory "model" and the training config "run.json".
 TEXT_HEADERS = re.compile(

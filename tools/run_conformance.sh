@@ -71,7 +71,7 @@ for name in torch_attention torch_transforms torch_module torch_replace torch_di
   suite "tests/conformance/$name.py"
 done
 export HEADWAY_PROGRAM=$PWD/$build/headway
-for name in text_scores rouge text_tokenizer text_documents tokenizers_compare tasks_compare; do
+for name in text_scores rouge text_tokenizer text_documents tokenizers_compare tasks_compare hf_generate; do
   suite "tests/conformance/$name.py"
 done
 suite tests/conformance/marian_roundtrip.py "$build/tests/translate_tokens"
