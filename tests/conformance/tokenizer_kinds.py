@@ -12,6 +12,7 @@ LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[
 QWEN2 = LLAMA3.replace("{1,3}", "")
 TEKKEN = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|"
           r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+CL100K = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s")
 ALPHABET = pre_tokenizers.ByteLevel.alphabet()
 
 
@@ -127,8 +128,8 @@ def qwen(random, corpus):
 
 
 def tekken(random, corpus):
-    """Mistral's later tokenizer."""
-    return byte_level(random, corpus, None, split_and_bytes(TEKKEN), ignore_merges=True)
+    """Mistral's later tokenizer, and others with long patterns."""
+    return byte_level(random, corpus, None, split_and_bytes(random.choice([TEKKEN, CL100K])), ignore_merges=True)
 
 
 def sentence_bpe(random, corpus, special):
