@@ -85,6 +85,23 @@ class Suite:
                 self.compare(f"pair cut to {length}", line, one, expected(self.tokenizer.encode(*line), line))
         self.tokenizer.no_truncation()
 
+    def windows(self, generator, texts):
+        """Long second texts in windows that overlap. Theirs lose types and sequences behind the first window."""
+        short, long = [text for text in texts if text and len(text) < 30], [text for text in texts if len(text) > 200]
+        lines = [[generator.choice(short), generator.choice(long)] for _ in range(10)]
+        lines = [line for line in lines if len(self.tokenizer.encode(line[0]).ids) < 60]
+        for stride, side in ((0, "right"), (7, "right"), (7, "left")):
+            flags = ["--stride", stride, *(["--truncate-left"] if side == "left" else [])]
+            ours = self.run("encode", "--json-lines", "--windows", "--max-length", 100, *flags, lines=lines)
+            self.tokenizer.enable_truncation(100, stride=stride, strategy="only_second", direction=side)
+            for line, windows in zip(lines, ours, strict=True):
+                whole = self.tokenizer.encode(*line)
+                theirs = [expected(window, line) for window in [whole, *whole.overflowing]]
+                same = len(windows) == len(theirs) and all(windows[0][key] == theirs[0][key] for key in theirs[0])
+                same = same and all(one[key] == two[key] for one, two in zip(windows, theirs) for key in ("ids", "words"))
+                self.tally.check(same, self.name, "windows", repr(line)[:300], len(windows), "expected", len(theirs), str(self.directory))
+        self.tokenizer.no_truncation()
+
     def decoding(self, generator, texts):
         """Ids of texts and drawn ids, all at once and one by one."""
         size = self.tokenizer.get_vocab_size()
@@ -132,6 +149,7 @@ def main():
             suite = Suite(tally, options.program, kind.__name__, kind(generator, corpus), work / f"{kind.__name__}-{number}")
             suite.texts(texts)
             suite.pairs(generator, texts)
+            suite.windows(generator, texts)
             suite.decoding(generator, texts)
             suite.broken(generator)
         if not options.kind or options.kind == "minilm":
