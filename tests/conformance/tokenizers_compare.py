@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Headway's tokenizers against PyPI's tokenizers: ids, offsets, words, types, decoded texts, one token at a time too.
 
-Small tokenizers of every kind are trained here with drawn options; the one of all-MiniLM-L6-v2 is real. HEADWAY_DATA may
-name a folder with texts.
+Small tokenizers of every kind are trained here with drawn options; the one of all-MiniLM-L6-v2 is real. HEADWAY_DATA
+may name a folder with texts.
 """
 
 import functools
@@ -69,12 +69,18 @@ class Suite:
         for special, flags in ((True, []), (False, ["--no-special-tokens"])):
             ours = self.run("encode", "--json-lines", *flags, lines=texts)
             for text, one in zip(texts, ours, strict=True):
-                self.compare("text", text, one, expected(self.tokenizer.encode(text, add_special_tokens=special), [text]))
+                self.compare(
+                    "text", text, one, expected(self.tokenizer.encode(text, add_special_tokens=special), [text])
+                )
 
     def pairs(self, generator, texts):
         """Pairs, whole and cut."""
         lines = [[generator.choice(texts), generator.choice(texts)] for _ in range(60)]
-        for length, side, which in ((0, "right", "longest_first"), (17, "right", "longest_first"), (9, "left", "longest_first")):
+        for length, side, which in (
+            (0, "right", "longest_first"),
+            (17, "right", "longest_first"),
+            (9, "left", "longest_first"),
+        ):
             self.tokenizer.no_truncation()
             flags = []
             if length:
@@ -98,8 +104,19 @@ class Suite:
                 whole = self.tokenizer.encode(*line)
                 theirs = [expected(window, line) for window in [whole, *whole.overflowing]]
                 same = len(windows) == len(theirs) and all(windows[0][key] == theirs[0][key] for key in theirs[0])
-                same = same and all(one[key] == two[key] for one, two in zip(windows, theirs) for key in ("ids", "words"))
-                self.tally.check(same, self.name, "windows", repr(line)[:300], len(windows), "expected", len(theirs), str(self.directory))
+                same = same and all(
+                    one[key] == two[key] for one, two in zip(windows, theirs) for key in ("ids", "words")
+                )
+                self.tally.check(
+                    same,
+                    self.name,
+                    "windows",
+                    repr(line)[:300],
+                    len(windows),
+                    "expected",
+                    len(theirs),
+                    str(self.directory),
+                )
         self.tokenizer.no_truncation()
 
     def decoding(self, generator, texts):
@@ -116,7 +133,9 @@ class Suite:
                     theirs = self.tokenizer.decode(line, skip_special_tokens=skip)
                 except BaseException:  # a panic of theirs, where a decoder meets no token
                     continue
-                self.tally.check(one == theirs, self.name, "decode", line, repr(one), "expected", repr(theirs), str(self.directory))
+                self.tally.check(
+                    one == theirs, self.name, "decode", line, repr(one), "expected", repr(theirs), str(self.directory)
+                )
                 self.tally.check("".join(pieces) == theirs, self.name, "stream", line, pieces, "expected", repr(theirs))
 
     def broken(self, generator):
@@ -145,8 +164,14 @@ def main():
                 continue
             generator = random.Random(options.seed * 1000 + number)
             corpus = generator.sample(long_texts, min(250, len(long_texts))) + WRITTEN
-            texts = WRITTEN + [drawn(generator) for _ in range(options.count // 2)] + generator.sample(long_texts, min(40, len(long_texts)))
-            suite = Suite(tally, options.program, kind.__name__, kind(generator, corpus), work / f"{kind.__name__}-{number}")
+            texts = (
+                WRITTEN
+                + [drawn(generator) for _ in range(options.count // 2)]
+                + generator.sample(long_texts, min(40, len(long_texts)))
+            )
+            suite = Suite(
+                tally, options.program, kind.__name__, kind(generator, corpus), work / f"{kind.__name__}-{number}"
+            )
             suite.texts(texts)
             suite.pairs(generator, texts)
             suite.windows(generator, texts)
@@ -166,7 +191,13 @@ def main():
         if not options.kind or options.kind == "directories":
             directories = work / "directories"
             directories.mkdir()
-            compare_directories(lambda directory: functools.partial(run, options.program, directory), tally, directories, long_texts, options.seed)
+            compare_directories(
+                lambda directory: functools.partial(run, options.program, directory),
+                tally,
+                directories,
+                long_texts,
+                options.seed,
+            )
     return tally.finish()
 
 
