@@ -48,9 +48,8 @@ LineTexts texts_of_line(const std::string& line, bool json) {
 }
 
 headway::TokenizeOptions options_of(const TokenizeFlags& flags) {
-  headway::TokenizeOptions options = {.special_tokens = !flags.no_special_tokens,
-                                      .max_length = flags.max_length,
-                                      .stride = flags.stride};
+  headway::TokenizeOptions options = {
+      .special_tokens = !flags.no_special_tokens, .max_length = flags.max_length, .stride = flags.stride};
   options.truncated = flags.truncate == "first"    ? headway::TruncatedText::first
                       : flags.truncate == "second" ? headway::TruncatedText::second
                                                    : headway::TruncatedText::longest;
@@ -127,8 +126,8 @@ int encode_texts(const std::filesystem::path& directory, const TokenizeFlags& fl
   for_each_text([&](const std::string& line) {
     const LineTexts texts = texts_of_line(line, flags.json_lines);
     if (flags.windows) return print_windows(tokenizer, texts, options);
-    const headway::TokenizedText text = texts.pair ? tokenizer.tokenize(texts.first, texts.second, options)
-                                                   : tokenizer.tokenize(texts.first, options);
+    const headway::TokenizedText text =
+        texts.pair ? tokenizer.tokenize(texts.first, texts.second, options) : tokenizer.tokenize(texts.first, options);
     if (flags.json || flags.json_lines) {
       std::cout << tokens_as_json(tokenizer, text).text() << '\n';
       return;

@@ -37,8 +37,8 @@ TranslationModel make(std::uint64_t seed, std::int64_t positions = small_options
   for (const auto& [name, parameter] : model.named_parameters()) {
     if (parameter.rank() == 2) parameter.detach().copy_from(headway::scale(parameter, 2.0));
   }
-  model.state_dict().at("final_logits_bias").fill(0.0);
-  model.state_dict().at("final_logits_bias").slice(1, 0, 1).fill(1.5);
+  model.state_dict().at("head.output.bias").fill(0.0);
+  model.state_dict().at("head.output.bias").slice(0, 0, 1).fill(1.5);
   return model;
 }
 
@@ -134,7 +134,7 @@ TEST(Search, LongHypothesesAreThoseOfThePlainSearch) {
   const TranslationModel model = make(3, 128);
   model.eval();
   const headway::NoGradGuard guard;
-  model.state_dict().at("final_logits_bias").slice(1, 0, 1).fill(-4.0);  // </s> seldom
+  model.state_dict().at("head.output.bias").slice(0, 0, 1).fill(-4.0);  // </s> seldom
   for (const std::int64_t beam : {1, 3}) {
     const SearchOptions options = {.beam = beam, .num_best = beam, .max_length = 70};
     const auto found = headway::search(model, some_sources(), options);
@@ -182,7 +182,7 @@ TEST(Search, LeavesTrainingAndGradientsAsTheyWere) {
 TEST(Search, NeverGivesPad) {
   const TranslationModel model = make(6);
   const headway::NoGradGuard guard;
-  model.state_dict().at("final_logits_bias").slice(1, 19, 20).fill(50.0);
+  model.state_dict().at("head.output.bias").slice(0, 19, 20).fill(50.0);
   for (const std::int64_t beam : {1, 4}) {
     for (const auto& hypotheses : headway::search(model, some_sources(), {.beam = beam, .max_length = 9})) {
       for (const std::int64_t token : hypotheses[0].tokens) EXPECT_NE(token, 19);
@@ -193,7 +193,7 @@ TEST(Search, NeverGivesPad) {
 TEST(Search, StopsAtMaxLength) {
   const TranslationModel model = make(7);
   const headway::NoGradGuard guard;
-  model.state_dict().at("final_logits_bias").slice(1, 0, 1).fill(-1e9);  // </s> never
+  model.state_dict().at("head.output.bias").slice(0, 0, 1).fill(-1e9);  // </s> never
   for (const std::int64_t beam : {1, 4}) {
     const auto found = headway::search(model, {{5, 0}}, {.beam = beam, .num_best = beam, .max_length = 5});
     ASSERT_EQ(found[0].size(), static_cast<std::size_t>(beam));
@@ -233,7 +233,7 @@ TEST(Search, NamesWhatIsWrong) {
             "search: on_token is given for 1 sources and a beam of 2, expected one source and greedy search");
   EXPECT_TRUE(headway::search(model, {}, {}).empty());
   const headway::NoGradGuard guard;
-  model.state_dict().at("final_logits_bias").fill(std::numeric_limits<double>::quiet_NaN());
+  model.state_dict().at("head.output.bias").fill(std::numeric_limits<double>::quiet_NaN());
   EXPECT_EQ(complaint({{1, 0}}, {.beam = 2}), "search: the model returns logits that are not numbers");
 }
 

@@ -14,13 +14,12 @@
 #include "models/transformer_model_parts.h"
 #include "support/gradcheck.h"
 #include "support/message_of.h"
-#include "support/plain_block.h"
+#include "support/plain_model.h"
+#include "support/small_models.h"
 
 namespace headway_test {
 namespace {
 
-using headway::Activation;
-using headway::BlockOptions;
 using headway::DType;
 using headway::HeadKind;
 using headway::HeadOptions;
@@ -30,261 +29,13 @@ using headway::ModelCache;
 using headway::ModelInput;
 using headway::ModelKind;
 using headway::ModelResult;
-using headway::NormKind;
-using headway::NormPlace;
-using headway::PositionKind;
-using headway::RotaryPositions;
 using headway::Shape;
-using headway::StackOptions;
 using headway::StateDict;
 using headway::Tensor;
 using headway::TransformerModel;
 using headway::TransformerModelOptions;
 using headway::Weights;
 using headway::internal::make_transformer_model;
-using Ids = std::vector<std::int64_t>;
-
-constexpr std::int64_t kVocabulary = 11;
-constexpr std::int64_t kWidth = 8;
-
-TransformerModel random_model(const TransformerModelOptions& options) {
-  const TransformerModel model = make_transformer_model(options, "test", "{}", "", DType::float64, true);
-  std::uint64_t seed = 100;
-  for (const auto& [name, parameter] : model.named_parameters()) {
-    parameter.detach().copy_from(headway::scale(Tensor::randn(parameter.shape(), ++seed, DType::float64), 0.4));
-  }
-  model.eval();
-  return model;
-}
-
-StackOptions stack_of(const BlockOptions& block, std::int64_t layers) {
-  StackOptions stack = {.layers = std::vector<BlockOptions>(static_cast<std::size_t>(layers), block), .width = kWidth};
-  for (BlockOptions& layer : stack.layers) layer.width = kWidth, layer.hidden = 6;
-  return stack;
-}
-
-// Small models as the families have them.
-TransformerModelOptions bert(const HeadOptions& head) {
-  TransformerModelOptions options = {.vocab_size = kVocabulary, .head = head};
-  options.encoder = stack_of({.heads = 2, .norm_place = NormPlace::after}, 2);
-  options.encoder.embedding_norm = true;
-  options.encoder.token_types = 2;
-  options.encoder.positions = PositionKind::learned;
-  options.encoder.max_positions = 7;
-  options.encoder.position_offset = 2;
-  return options;
-}
-
-TransformerModelOptions modern_bert() {
-  TransformerModelOptions options = {.vocab_size = kVocabulary};
-  options.encoder = stack_of({.heads = 2,
-                              .norm_bias = false,
-                              .gated = true,
-                              .fused_qkv = true,
-                              .fused_gate_up = true,
-                              .rotary = RotaryPositions{.base = 100}},
-                             2);
-  options.encoder.layers[0].has_attention_norm = false;
-  options.encoder.layers[1].window = {.left = 1, .right = 1};
-  options.encoder.embedding_norm = options.encoder.final_norm = true;
-  options.encoder.norm_bias = false;
-  options.head = {.kind = HeadKind::sequence,
-                  .labels = 3,
-                  .dense = true,
-                  .dense_activation = Activation::gelu,
-                  .dense_norm = true,
-                  .pooling = HeadOptions::Pooling::mean};
-  return options;
-}
-
-TransformerModelOptions gpt2() {
-  TransformerModelOptions options = {.kind = ModelKind::decoder, .vocab_size = kVocabulary};
-  options.decoder = stack_of({.heads = 2, .activation = Activation::gelu_tanh, .fused_qkv = true, .causal = true}, 2);
-  options.decoder.positions = PositionKind::learned;
-  options.decoder.max_positions = 9;
-  options.decoder.final_norm = true;
-  options.head = {.kind = HeadKind::language_model, .tied = true, .bias = false};
-  return options;
-}
-
-TransformerModelOptions gemma() {
-  TransformerModelOptions options = {.kind = ModelKind::decoder, .vocab_size = kVocabulary};
-  BlockOptions block = {.heads = 2,
-                        .kv_heads = 1,
-                        .head_dim = 6,
-                        .norm = NormKind::rms_plus_one,
-                        .norm_place = NormPlace::both,
-                        .activation = Activation::gelu_tanh,
-                        .gated = true,
-                        .query_key_norm = true,
-                        .causal = true};
-  block.query_bias = block.key_bias = block.value_bias = block.output_bias = block.feed_forward_bias = false;
-  block.rotary = RotaryPositions{.base = 100};
-  options.decoder = stack_of(block, 2);
-  options.decoder.layers[0].window.left = 2;
-  options.decoder.layers[0].rotary->base = 10;
-  options.decoder.norm = NormKind::rms_plus_one;
-  options.decoder.embedding_scale = std::sqrt(8.0);
-  options.decoder.final_norm = true;
-  options.head = {.kind = HeadKind::language_model, .tied = true, .bias = false, .softcap = 2.0};
-  return options;
-}
-
-TransformerModelOptions t5() {
-  TransformerModelOptions options = {.kind = ModelKind::encoder_decoder, .vocab_size = kVocabulary};
-  BlockOptions block = {.heads = 2, .head_dim = 3, .norm = NormKind::rms, .activation = Activation::relu, .scale = 1.0};
-  block.query_bias = block.key_bias = block.value_bias = block.output_bias = block.feed_forward_bias = false;
-  options.encoder = stack_of(block, 2);
-  block.causal = block.cross_attention = true;
-  options.decoder = stack_of(block, 2);
-  for (StackOptions* stack : {&options.encoder, &options.decoder}) {
-    stack->positions = PositionKind::relative_bias;
-    stack->relative_buckets = 6;
-    stack->relative_max_distance = 5;
-    stack->norm = NormKind::rms;
-    stack->final_norm = true;
-  }
-  options.head = {.kind = HeadKind::language_model, .bias = false, .logit_scale = 0.35};
-  return options;
-}
-
-TransformerModelOptions marian() {
-  TransformerModelOptions options = {.kind = ModelKind::encoder_decoder, .vocab_size = kVocabulary};
-  BlockOptions block = {.heads = 2, .norm_place = NormPlace::after, .activation = Activation::silu};
-  options.encoder = stack_of(block, 1);
-  block.causal = block.cross_attention = true;
-  options.decoder = stack_of(block, 2);
-  for (StackOptions* stack : {&options.encoder, &options.decoder}) {
-    stack->positions = PositionKind::sinusoidal;
-    stack->max_positions = 8;
-    stack->embedding_scale = 2.0;
-  }
-  options.separate_embeddings = true;
-  options.head = {.kind = HeadKind::language_model, .tied = true};
-  return options;
-}
-
-struct ModelCase {
-  std::string name;
-  TransformerModelOptions options;
-};
-std::vector<ModelCase> model_cases() {
-  using Pooling = HeadOptions::Pooling;
-  HeadOptions roberta = {.kind = HeadKind::sequence, .labels = 3, .dense = true, .dense_activation = Activation::tanh};
-  TransformerModelOptions with_pooler = bert({.kind = HeadKind::sequence, .labels = 2});
-  with_pooler.pooler = true;
-  TransformerModelOptions last = gpt2();
-  last.head = {.kind = HeadKind::sequence, .labels = 2, .bias = false, .pooling = Pooling::last};
-  return {{"bert", bert({})},
-          {"bert, masked words", bert({.kind = HeadKind::language_model,
-                                       .tied = true,
-                                       .dense = true,
-                                       .dense_activation = Activation::gelu,
-                                       .dense_norm = true})},
-          {"bert, tokens", bert({.kind = HeadKind::tokens, .labels = 4})},
-          {"bert, span", bert({.kind = HeadKind::span})},
-          {"bert, pooler", with_pooler},
-          {"roberta, sequence", bert(roberta)},
-          {"modernbert", modern_bert()},
-          {"gpt2", gpt2()},
-          {"gpt2, sequence", last},
-          {"gemma", gemma()},
-          {"t5", t5()},
-          {"marian", marian()}};
-}
-
-// ---- the model of one text in plain loops ----
-
-Rows plain_stack(const StateDict& state, const StackOptions& options, const std::string& prefix, bool is_decoder,
-                 const Ids& tokens, const Ids& types, const Rows& memory) {
-  const PlainParameters all(state, ""), own(state, prefix + ".");
-  const Tensor embedding = own.has("embedding.weight") ? own.get("embedding.weight") : all.get("embedding.weight");
-  Rows x;
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    x.push_back(embedding.select(0, tokens[i]).to_vector());
-    for (double& value : x.back()) value *= options.embedding_scale;
-    std::vector<Tensor> added;
-    const auto position = static_cast<std::int64_t>(i);
-    if (own.has("positions.weight")) {
-      added.push_back(own.get("positions.weight").select(0, position + options.position_offset));
-    }
-    if (options.positions == PositionKind::sinusoidal) {
-      added.push_back(headway::sinusoidal_positions(20, kWidth, options.sinusoid).select(0, position));
-    }
-    if (own.has("token_types.weight")) {
-      added.push_back(own.get("token_types.weight").select(0, types.empty() ? 0 : types[i]));
-    }
-    for (const Tensor& row : added) x.back() = plain_sum({x.back()}, {row.to_vector()})[0];
-  }
-  x = own.norm(x, "embedding_norm", options.norm, options.norm_epsilon);
-  for (std::size_t layer = 0; layer < options.layers.size(); ++layer) {
-    PlainText text = {.x = x, .memory = memory};
-    if (own.has("relative_bias.weight")) {
-      const Tensor table = own.get("relative_bias.weight");
-      text.score_bias = [=](int head, int query, int key) {
-        const std::int64_t bucket = headway::internal::relative_bucket(
-            key - query, {options.relative_buckets, options.relative_max_distance, !is_decoder});
-        return table.at({bucket, head});
-      };
-    }
-    x = plain_block(text, own.below("layers." + std::to_string(layer)), options.layers[layer]).output;
-  }
-  return own.norm(x, "norm", options.norm, options.norm_epsilon);
-}
-
-struct PlainModelResult {
-  Rows hidden, logits;
-};
-
-PlainModelResult plain_model(const TransformerModel& model, const Ids& tokens, const Ids& target,
-                             const Ids& types = {}) {
-  const TransformerModelOptions& options = model.options();
-  const StateDict state = model.state_dict();
-  const bool is_decoder = options.kind == ModelKind::decoder;
-  const StackOptions& last = options.kind == ModelKind::encoder ? options.encoder : options.decoder;
-  PlainModelResult result;
-  result.hidden = plain_stack(state, is_decoder ? options.decoder : options.encoder, is_decoder ? "decoder" : "encoder",
-                              is_decoder, tokens, types, {});
-  if (options.kind == ModelKind::encoder_decoder) {
-    result.hidden = plain_stack(state, options.decoder, "decoder", true, target, {}, result.hidden);
-  }
-  const HeadOptions& head = options.head;
-  if (head.kind == HeadKind::none) return result;
-  Rows x = result.hidden;
-  if (head.kind == HeadKind::sequence) {
-    if (head.pooling == HeadOptions::Pooling::first) x = {x.front()};
-    if (head.pooling == HeadOptions::Pooling::last) x = {x.back()};
-    if (head.pooling == HeadOptions::Pooling::mean) {
-      for (std::size_t i = 1; i < x.size(); ++i) x[0] = plain_sum({x[0]}, {x[i]})[0];
-      for (double& value : x[0]) value /= static_cast<double>(x.size());
-      x = {x[0]};
-    }
-  }
-  const auto activated = [](Rows rows, Activation activation) {
-    for (auto& row : rows) {
-      for (double& value : row) value = plain_activation(value, activation);
-    }
-    return rows;
-  };
-  const PlainParameters parameters(state, "");
-  if (options.pooler) x = activated(parameters.linear(x, "pooler"), Activation::tanh);
-  if (head.dense) x = activated(parameters.linear(x, "head.dense"), head.dense_activation);
-  x = parameters.norm(x, "head.norm", last.norm, last.norm_epsilon);
-  for (auto& row : x) {
-    for (double& value : row) value *= head.logit_scale;
-  }
-  StateDict output = {};
-  const std::string embedding = options.separate_embeddings ? "decoder.embedding.weight" : "embedding.weight";
-  output["o.weight"] = head.tied ? state.at(embedding) : state.at("head.output.weight");
-  if (head.bias) output["o.bias"] = state.at("head.output.bias");
-  result.logits = PlainParameters(output, "").linear(x, "o");
-  if (head.softcap) {
-    for (auto& row : result.logits) {
-      for (double& value : row) value = *head.softcap * std::tanh(value / *head.softcap);
-    }
-  }
-  return result;
-}
 
 // ---- helpers ----
 
@@ -495,6 +246,19 @@ TEST(TransformerModel, Gradients) {
   }
 }
 
+TEST(TransformerModel, EmptyTexts) {
+  const TransformerModel model = random_model(bert({}));
+  EXPECT_EQ(model.forward({.tokens = Tensor::zeros({2, 0}, DType::int64)}).hidden.shape(), (Shape{2, 0, 8}));
+  EXPECT_EQ(model.forward({.tokens = Tensor::zeros({0, 3}, DType::int64)}).hidden.shape(), (Shape{0, 3, 8}));
+  const Tensor packed = model.forward({.tokens = ids({{9, 2, 6}}), .packed = {0, 2, 2, 3}}).hidden;
+  expect_near(packed.slice(1, 0, 2), model.forward({.tokens = ids({{9, 2}})}).hidden);
+  const TransformerModel classifier = random_model(bert({.kind = HeadKind::sequence, .labels = 2}));
+  EXPECT_EQ(message_of([&] {
+              classifier.forward({.tokens = ids({{9, 2, 6}}), .packed = {0, 2, 2, 3}});
+            }),
+            "TransformerModel::forward: text 1 has no tokens, expected at least one");
+}
+
 TEST(TransformerModel, WeightsOfEveryLayer) {
   const TransformerModel model = random_model(t5());
   const ModelResult result =
@@ -665,6 +429,10 @@ TEST(TransformerModel, Errors) {
             "TransformerModel::forward: target is not given, expected int64 ids [batch, length]");
   EXPECT_EQ(message(both, {.tokens = tokens, .target = ids({{1}, {2}})}),
             "TransformerModel::forward: target is int64[2, 1], expected one row for each of 1 texts");
+  TransformerModelOptions apart = t5();
+  apart.decoder.layers[1].cross_attention = false;
+  EXPECT_EQ(message_of([&] { random_model(apart); }),
+            "TransformerModel: decoder layer 1 has no cross_attention, expected it in an encoder-decoder alone");
   ModelCache cache;
   EXPECT_EQ(message_of([&] { encoder.decode({.tokens = tokens}, cache); }),
             "TransformerModel::decode: the model has no decoder");

@@ -40,7 +40,7 @@ TEST(TranslationModel, StartsWithUnitEmbeddingsAndAZeroRowForPad) {
   options.vocab_size = 400;
   options.d_model = 64;
   options.pad_token_id = options.decoder_start_token_id = 399;
-  const Tensor weight = make(options).state_dict().at("shared.weight");
+  const Tensor weight = make(options).state_dict().at("embedding.weight");
   double squares = 0.0;
   for (const double value : weight.to_vector()) squares += value * value;
   EXPECT_NEAR(squares / 399.0, 1.0, 0.05);  // a row's length is 1: sqrt(64) times it, each value is about 1
@@ -123,7 +123,7 @@ TEST(TranslationModel, TrainingLearnsAndLeavesPadAtZero) {
     optimizer.step();
   }
   EXPECT_LT(loss, 0.1);
-  for (const double value : model.state_dict().at("shared.weight").select(0, 19).to_vector()) EXPECT_EQ(value, 0.0);
+  for (const double value : model.state_dict().at("embedding.weight").select(0, 19).to_vector()) EXPECT_EQ(value, 0.0);
 }
 
 // What the output's matrix gives back: all rows but that of <pad>, whatever a row holds when the model is made.
@@ -141,7 +141,7 @@ TEST(TranslationModel, OnlyALoadedRowOfPadIsTrained) {
       std::filesystem::temp_directory_path() / ("headway_pad_row_" + std::to_string(::getpid()));
   model.save(directory);
   EXPECT_EQ(pad_gradient(TranslationModel::load(directory)).select(0, 19).to_vector(), std::vector<double>(16, 0.0));
-  model.state_dict().at("shared.weight").detach().select(0, 19).fill(0.5);
+  model.state_dict().at("embedding.weight").detach().select(0, 19).fill(0.5);
   model.save(directory);
   const TranslationModel loaded = TranslationModel::load(directory);
   EXPECT_NE(pad_gradient(loaded).select(0, 19).to_vector(), std::vector<double>(16, 0.0));

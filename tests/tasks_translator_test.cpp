@@ -243,7 +243,7 @@ TEST_F(TranslatorTest, SeesChangesOfTheModel) {
   const headway::TranslateOptions options = into("de", 6);
   (void)changed.translate({"word1"}, options);
   const headway::NoGradGuard guard;
-  changed.model().state_dict().at("final_logits_bias").slice(1, 0, 1).fill(1e6);  // </s> at once
+  changed.model().state_dict().at("head.output.bias").slice(0, 0, 1).fill(1e6);  // </s> at once
   EXPECT_EQ(changed.translate({"word1"}, options)[0].text, "");
 }
 

@@ -67,6 +67,7 @@ TEST(TranslationTraining, LearnsAMadeUpLanguage) {
   TranslationTrainingConfig config = small_run(directory);
   config.vocab_size = 380;
   config.width = 64;
+  config.seed = 2;
   config.learning_rate = 3e-3;
   config.max_steps = kReduced ? 40 : 500;
   config.validate_every = config.max_steps / 2;
@@ -90,7 +91,7 @@ TEST(TranslationTraining, LearnsAMadeUpLanguage) {
   EXPECT_EQ(TranslationTrainingConfig::load(config.output / "training_config.json").to_json(), config.to_json());
 
   const headway::Translator translator(config.output);
-  const headway::Tensor embedding = translator.model().state_dict().at("shared.weight");
+  const headway::Tensor embedding = translator.model().state_dict().at("embedding.weight");
   const std::vector<double> pad = embedding.select(0, translator.tokenizer().pad_id()).to_vector();
   EXPECT_EQ(std::count(pad.begin(), pad.end(), 0.0), std::ssize(pad)) << "the row of <pad> is not zero";
   if (kReduced) return;
@@ -180,12 +181,12 @@ TEST(TranslationTraining, MixedPrecision) {
                 0.01 * expected.validations.back().loss);
     EXPECT_PRED2(contains, read_bytes(config.output / "README.md"), "in bfloat16 with float32 master weights.");
 
-    const headway::Tensor saved = headway::Translator(config.output).model().state_dict().at("shared.weight");
+    const headway::Tensor saved = headway::Translator(config.output).model().state_dict().at("embedding.weight");
     EXPECT_NE(saved.to(headway::DType::bfloat16).to_vector(), saved.to_vector()) << "the saved weights are rounded";
     const auto checkpoint = headway::load_checkpoint(config.output / "training");
-    EXPECT_EQ(checkpoint->module.at("model.shared.weight").dtype(), headway::DType::bfloat16);
-    EXPECT_EQ(checkpoint->module.at("mean.shared.weight").dtype(), headway::DType::float32);
-    EXPECT_EQ(checkpoint->optimizer.at("shared.weight.master").dtype(), headway::DType::float32);
+    EXPECT_EQ(checkpoint->module.at("model.embedding.weight").dtype(), headway::DType::bfloat16);
+    EXPECT_EQ(checkpoint->module.at("mean.embedding.weight").dtype(), headway::DType::float32);
+    EXPECT_EQ(checkpoint->optimizer.at("embedding.weight.master").dtype(), headway::DType::float32);
 
     const auto files = comparable(config.output);
     config.output = directory / ("parts" + std::to_string(patience));

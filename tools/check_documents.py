@@ -14,9 +14,10 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 import small_translator
 
-DOCUMENTS = ["README", "docs/multi_head_attention", "docs/training", "docs/translation", "docs/gpu"]  # each .md and .zh-CN.md
+DOCUMENTS = ["README", "docs/multi_head_attention", "docs/training", "docs/translation", "docs/generation",
+             "docs/gpu"]  # each .md and .zh-CN.md
 # Headers of libheadway_text; their snippets find the directory "model" and the training config "run.json".
-TEXT_HEADERS = re.compile(r"#include <headway/(tokenizer|text_pairs|transl\w+|attention_view)\.h>")
+TEXT_HEADERS = re.compile(r"#include <headway/(tokenizer|text\w*|transl\w+|attention_view)\.h>")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)[^)]*\)")
 COMMENTS = {"cpp": "//.*", "sh": "#.*", "cmake": "#.*", "python": "#.*", "json": "//.*", "text": "$^"}

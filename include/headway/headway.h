@@ -21,4 +21,5 @@
 #include "headway/threads.h"
 #include "headway/training.h"
 #include "headway/transformer.h"
+#include "headway/transformer_block.h"
 #include "headway/version.h"

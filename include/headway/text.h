@@ -1,11 +1,15 @@
-// All of libheadway_text: tokenizers, translation models, translation, training and views of the attention. Includes
-// headway/headway.h, and is installed only together with libheadway_text.
+// All of libheadway_text: tokenizers, models of every family, generation, translation, training and views of the
+// attention. Includes headway/headway.h, and is installed only together with libheadway_text.
 #pragma once
 
 #include "headway/attention_view.h"
 #include "headway/headway.h"
+#include "headway/text_generator.h"
 #include "headway/text_pairs.h"
+#include "headway/text_to_text.h"
+#include "headway/text_tokenizer.h"
 #include "headway/tokenizer.h"
+#include "headway/transformer_model.h"
 #include "headway/translation_model.h"
 #include "headway/translation_scores.h"
 #include "headway/translation_training.h"

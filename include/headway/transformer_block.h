@@ -14,6 +14,10 @@
 namespace headway {
 inline namespace v0 {
 
+namespace internal {
+struct ChainedBlock;
+}
+
 enum class NormKind {
   layer,
   rms,
@@ -139,6 +143,7 @@ class HEADWAY_API TransformerBlock : public Module {
   const BlockOptions& options() const { return *options_; }
 
  private:
+  friend struct internal::ChainedBlock;  // blocks one after the other
   struct Parts;
   std::shared_ptr<const BlockOptions> options_;
   std::shared_ptr<const Parts> parts_;

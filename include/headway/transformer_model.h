@@ -61,11 +61,13 @@ enum class HeadKind {
 
 struct HeadOptions {
   HeadKind kind = HeadKind::none;
-  std::int64_t labels = 0;             // of sequence and tokens; span: 2; language_model: the vocabulary
-  bool tied = false;                   // the output is the embedding again: language_model
-  bool bias = true;                    // of the output
-  double logit_scale = 1.0;            // hidden states times this before the output, as in T5
-  std::optional<double> softcap = {};  // of the logits, as in Gemma 2
+  std::int64_t labels = 0;                      // of sequence and tokens; span: 2; language_model: the vocabulary
+  bool tied = false;                            // the output is the embedding again: language_model
+  bool bias = true;                             // of the output
+  bool trained_bias = true;                     // false: the output's bias is a buffer, as in BART
+  std::optional<std::int64_t> frozen_row = {};  // of a tied output: this row of the embedding gets no gradient by it
+  double logit_scale = 1.0;                     // hidden states times this before the output, as in T5
+  std::optional<double> softcap = {};           // of the logits, as in Gemma 2
   // A layer before the output: norm(activation(x W^T + b)).
   bool dense = false;
   bool dense_bias = true;
@@ -155,7 +157,7 @@ struct ModelLoading {
 //   S.embedding.weight (where they are separate, in the place of embedding.weight), S.positions.weight,
 //   S.token_types.weight, S.embedding_norm.*, S.relative_bias.weight [buckets, heads], S.layers.N.* (see
 //   TransformerBlock), S.norm.* pooler.{weight,bias}; head.dense.{weight,bias}, head.norm.{weight,bias},
-//   head.output.{weight,bias} (a tied output has its bias alone)
+//   head.output.{weight,bias} (a tied output has its bias alone, which is a buffer without trained_bias)
 class HEADWAY_API TransformerModel : public Module {
  public:
   // A model with initial values, from the text of a config.json: {"model_type": "gpt2", "architectures": [...], ...}.

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "headway/export.h"
-#include "headway/layers.h"
 #include "headway/module.h"
 #include "headway/transformer.h"
+#include "headway/transformer_model.h"
 
 namespace headway {
 inline namespace v0 {
@@ -50,9 +50,9 @@ struct TranslationResult {
   std::vector<Tensor> cross_weights;  // queries are target tokens, keys are source tokens
 };
 
-// Post-norm Transformer with one embedding for source, target and output. Parameter names are those of the fused
-// layers ("encoder.layers.0.self_attn.in_proj_weight"); files use Marian's names. The row of <pad> is zero and is
-// not trained, unless the loaded row is not zero; then it is trained as Hugging Face does.
+// Post-norm Transformer with one embedding for source, target and output: a TransformerModel of the family "marian", of
+// which it has the parameters and their names. The row of <pad> is zero and is not trained, unless the loaded row is
+// not zero; then it is trained as Hugging Face does.
 class HEADWAY_API TranslationModel : public Module {
  public:
   explicit TranslationModel(const TranslationModelOptions& options);
@@ -73,23 +73,16 @@ class HEADWAY_API TranslationModel : public Module {
                      DecoderCache& cache) const;
 
   const TranslationModelOptions& options() const { return options_; }
+  // The same model, with the functions that every family has.
+  const TransformerModel& transformer() const { return transformer_; }
 
  private:
-  // Rows of the embedding plus positions from `offset` on: [batch, length, d_model].
-  Tensor embed(const Tensor& tokens, std::int64_t offset) const;
-  // encode() with lengths that are checked and on the host.
-  EncoderResult run_encoder(const Tensor& source, const PerEntry& lengths, Weights weights) const;
-  // Logits of the decoder's output.
-  Tensor project(const Tensor& hidden) const;
+  TranslationModel(const TranslationModelOptions& options, const TransformerModel& transformer);
+  // Refuses texts with more tokens than the model has positions.
+  void check_length(std::int64_t length) const;
 
   TranslationModelOptions options_;
-  Embedding shared_;
-  SinusoidalPositions positions_;
-  TransformerEncoder encoder_;
-  TransformerDecoder decoder_;
-  Dropout dropout_;
-  Parameter final_logits_bias_;  // (1, vocab_size), a buffer
-  bool trains_pad_row_ = false;  // set by load() where the row of <pad> is not zero
+  TransformerModel transformer_;  // shares this module's parameters
 };
 
 }  // namespace v0

@@ -36,8 +36,7 @@ struct Family {
   std::vector<TensorName> (*names)(const TransformerModelOptions& options);
   // The config that is kept and written; the whole one where this is null.
   ModelConfig (*text_config)(const ModelConfig& config) = nullptr;
-  bool trains_output_bias = true;  // false: the output's bias is a buffer, as in BART
-  bool writes_positions = false;   // whether files have the tables of sinusoidal positions
+  bool writes_positions = false;  // whether files have the tables of sinusoidal positions
 };
 
 // Every family; each file of families adds its own.

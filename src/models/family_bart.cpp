@@ -60,6 +60,7 @@ TransformerModelOptions read_bart_layout(const ModelConfig& config, HeadKind kin
         options.encoder.width, ", expected an even number");
   options.head.kind = kind;
   options.head.tied = kind == HeadKind::language_model;
+  options.head.trained_bias = false;
   set_head_size(config, options);
   return options;
 }
@@ -146,8 +147,7 @@ Family bart_family(const char* model_type, const char* class_name, const char* l
           .ignored = {"encoder.version", "decoder.version"},
           .embedding_copies = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"},
           .read = read,
-          .names = bart_names,
-          .trains_output_bias = false};
+          .names = bart_names};
 }
 
 }  // namespace

@@ -27,11 +27,13 @@ class NewParameters : public Module {
   }
 };
 
-// The output's bias is a buffer in some families.
-void freeze_buffers(const ModelPlan& plan, const TransformerModel& model) {
-  if (plan.family->trains_output_bias) return;
-  for (auto& [name, parameter] : model.named_parameters()) {
-    if (name == "head.output.bias") Tensor(parameter).set_requires_grad(false);
+// Buffers cannot be replaced and get a copy.
+void set_value(const TransformerModel& model, const std::string& name, const Tensor& value) {
+  const bool is_buffer = name == "head.output.bias" && !model.options().head.trained_bias;
+  if (is_buffer) {
+    model.load_state_dict({{name, value}}, /*strict=*/false);
+  } else {
+    model.set_parameter(name, value.detach().set_requires_grad());
   }
 }
 
@@ -49,10 +51,8 @@ TransformerModel TransformerModel::from_config(const std::string& config_json, D
   check(is_floating(dtype), "TransformerModel::from_config: dtype is ", dtype, ", expected a floating one");
   const ModelPlan plan = internal::plan_model(internal::ModelConfig::parse(config_json, "config.json"));
   internal::check_parameter_count(plan);
-  TransformerModel model = internal::make_transformer_model(plan.options, plan.config.string("model_type", ""),
-                                                            internal::config_of(plan).text(2), "", dtype, true);
-  freeze_buffers(plan, model);
-  return model;
+  return internal::make_transformer_model(plan.options, plan.config.string("model_type", ""),
+                                          internal::config_of(plan).text(2), "", dtype, true);
 }
 
 TransformerModel TransformerModel::load(const std::filesystem::path& directory, const ModelLoading& loading) {
@@ -75,9 +75,8 @@ TransformerModel TransformerModel::load(const std::filesystem::path& directory, 
   for (auto& [name, value] : values) {
     Tensor parameter = value.to(dtype);
     if (!loading.mapped && parameter.is_read_only()) parameter = parameter.clone();
-    model.set_parameter(name, parameter.detach().set_requires_grad());
+    set_value(model, name, parameter);
   }
-  freeze_buffers(plan, model);
   model.eval();
   if (loading.device != Device::cpu()) model.to(loading.device);
   return model;

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "base/json.h"
 #include "headway/translation_model.h"
 
 namespace headway::inline v0::internal {
@@ -11,8 +12,8 @@ namespace headway::inline v0::internal {
 // models that are not supported are refused.
 TranslationModelOptions read_marian_config(const std::filesystem::path& file);
 
-// Write config.json and generation_config.json.
-void write_marian_config(const std::filesystem::path& file, const TranslationModelOptions& options);
-void write_generation_config(const std::filesystem::path& file, const TranslationModelOptions& options);
+// What config.json and generation_config.json hold.
+Json marian_config(const TranslationModelOptions& options);
+Json marian_generation_config(const TranslationModelOptions& options);
 
 }  // namespace headway::inline v0::internal

@@ -12,12 +12,12 @@
 #include "headway/safetensors.h"
 #include "headway/translation_model.h"
 #include "models/marian_config.h"
-#include "models/marian_names.h"
+#include "models/translation_parts.h"
 
 namespace headway::inline v0 {
 
 using internal::check;
-using internal::MarianTensor;
+using internal::FileTensor;
 
 namespace {
 
@@ -109,10 +109,10 @@ fs::path weights_of(const fs::path& directory) {
 }
 
 // A parameter's tensors, joined.
-Tensor joined(const MarianTensor& wanted, File& file) {
+Tensor joined(const FileTensor& wanted, File& file) {
   std::vector<Tensor> pieces;
-  for (const std::string& name : wanted.pieces) {
-    pieces.push_back(file.get(name, wanted.piece_shape).to(DType::float32));
+  for (std::size_t i = 0; i < wanted.pieces.size(); ++i) {
+    pieces.push_back(file.get("model." + wanted.pieces[i], wanted.piece_shapes[i]).to(DType::float32));
   }
   return pieces.size() == 1 ? pieces.front() : concat(pieces, 0);
 }
@@ -131,38 +131,29 @@ TranslationModel TranslationModel::load(const fs::path& directory) {
   File file(weights_of(directory));
   const NoGradGuard guard;
   StateDict state;
-  state["shared.weight"] = file.embedding({options.vocab_size, options.d_model});
-  state[kBias] = file.get(kBias, {1, options.vocab_size});
-  for (const MarianTensor& wanted : internal::marian_layer_tensors(options)) {
-    state[wanted.parameter] = joined(wanted, file);
+  state["embedding.weight"] = file.embedding({options.vocab_size, options.d_model});
+  state["head.output.bias"] = file.get(kBias, {1, options.vocab_size}).reshape({options.vocab_size});
+  const internal::ModelPlan plan =
+      internal::plan_model(internal::ModelConfig("TranslationModel", internal::marian_config(options)));
+  for (const FileTensor& wanted : internal::file_tensors(plan.options, *plan.family)) {
+    if (!state.contains(wanted.parameter)) state[wanted.parameter] = joined(wanted, file);
   }
   file.check_positions(options);
   file.check_all_used();
-  TranslationModel model(options);
-  model.load_state_dict(state);
-  model.trains_pad_row_ = !is_zero(state.at("shared.weight").select(0, options.pad_token_id));
-  return model;
+  const bool trains_pad_row = !is_zero(state.at("embedding.weight").select(0, options.pad_token_id));
+  const TransformerModel transformer = internal::make_translation_transformer(options, trains_pad_row);
+  transformer.load_state_dict(state);
+  return TranslationModel(options, transformer);
 }
 
 void TranslationModel::save(const fs::path& directory, DType dtype) const {
   check(is_floating(dtype), "TranslationModel::save: dtype is ", dtype, ", expected a floating one");
   internal::make_directories(directory);
   const NoGradGuard guard;
-  const StateDict state = state_dict();
-  std::map<std::string, Tensor> tensors;
-  tensors[kEmbedding[0]] = state.at("shared.weight").to(dtype);
-  tensors[kBias] = state.at(kBias).to(dtype);
-  for (const MarianTensor& made : internal::marian_layer_tensors(options_)) {
-    const Tensor whole = state.at(made.parameter).to(dtype);
-    const std::int64_t rows = made.piece_shape[0];
-    for (std::size_t i = 0; i < made.pieces.size(); ++i) {
-      const auto first = static_cast<std::int64_t>(i) * rows;
-      tensors[made.pieces[i]] = whole.slice(0, first, first + rows);
-    }
-  }
-  save_safetensors(directory / "model.safetensors", tensors, {{"format", "pt"}});
-  internal::write_marian_config(directory / "config.json", options_);
-  internal::write_generation_config(directory / "generation_config.json", options_);
+  save_safetensors(directory / "model.safetensors", internal::file_state(transformer_, dtype), {{"format", "pt"}});
+  internal::replace_file(directory / "config.json", internal::marian_config(options_).text(2) + "\n");
+  internal::replace_file(directory / "generation_config.json",
+                         internal::marian_generation_config(options_).text(2) + "\n");
 }
 
 }  // namespace headway::inline v0

@@ -184,7 +184,7 @@ class ParameterReader {
 
   // Buffers that files may leave out, and what a new head needs.
   bool is_optional(const FileTensor& tensor) const {
-    if (tensor.parameter == "head.output.bias" && !plan_.family->trains_output_bias) return true;
+    if (tensor.parameter == "head.output.bias" && !plan_.options.head.trained_bias) return true;
     return new_head_ && tensor.parameter.starts_with("pooler.");
   }
 

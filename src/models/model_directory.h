@@ -53,4 +53,7 @@ class TensorSearch {
 std::map<std::string, Tensor> read_parameters(const std::string& where, const ModelFiles& files, bool new_head,
                                               ModelPlan& plan);
 
+// The tensors of a model's file, of `dtype` or as they are.
+std::map<std::string, Tensor> file_state(const TransformerModel& model, std::optional<DType> dtype);
+
 }  // namespace headway::inline v0::internal

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "nn/block_norm.h"
 #include "nn/initial_values.h"
+#include "ops/frozen_row.h"
 
 namespace headway::inline v0::internal {
 
@@ -10,15 +11,21 @@ namespace headway::inline v0::internal {
 class HeadOutput : public Module {
  public:
   HeadOutput(const HeadOptions& options, std::int64_t width, const Embedding& embedding, DType dtype)
-      : weight_(embedding.weight()) {
+      : weight_(embedding.weight()), frozen_row_(options.frozen_row) {
     if (!options.tied) weight_ = add_parameter("weight", fan_in_uniform({options.labels, width}, width, dtype));
-    if (options.bias) bias_ = add_parameter("bias", constant({options.labels}, 0.0, dtype));
+    if (options.bias && options.trained_bias) bias_ = add_parameter("bias", constant({options.labels}, 0.0, dtype));
+    // Initial values are of parameters alone.
+    if (options.bias && !options.trained_bias) bias_ = add_buffer("bias", Tensor::zeros({options.labels}, dtype));
   }
-  Tensor forward(const Tensor& x) const { return linear(x, weight_.get(), bias_.get()); }
+  Tensor forward(const Tensor& x) const {
+    const Tensor& weight = weight_.get();
+    return linear(x, frozen_row_ ? with_frozen_row(weight, *frozen_row_) : weight, bias_.get());
+  }
 
  private:
   Parameter weight_;  // (labels, width)
   Parameter bias_;    // (labels)
+  std::optional<std::int64_t> frozen_row_;
 };
 
 struct ModelHead::Parts {

@@ -7,7 +7,7 @@
 #include "headway/ops.h"
 #include "headway/safetensors.h"
 #include "headway/transformer_model.h"
-#include "models/model_parameters.h"
+#include "models/model_directory.h"
 #include "models/transformer_model_parts.h"
 
 namespace headway::inline v0 {
@@ -58,6 +58,20 @@ DType parameters_dtype(const TransformerModel& model) { return model.named_param
 
 }  // namespace
 
+std::map<std::string, Tensor> internal::file_state(const TransformerModel& model, std::optional<DType> dtype) {
+  const Family& family = family_named(model.family());
+  const TransformerModelOptions& options = model.options();
+  const StateDict state = model.state_dict();
+  const std::string prefix = options.head.kind == HeadKind::none ? "" : family.prefixes.front();
+  std::map<std::string, Tensor> tensors;
+  for (const FileTensor& tensor : file_tensors(options, family)) {
+    const Tensor& parameter = state.at(tensor.parameter);
+    add_file_tensors(tensor, prefix, dtype ? parameter.to(*dtype) : parameter, tensors);
+  }
+  if (family.writes_positions) add_positions(options, prefix, dtype.value_or(parameters_dtype(model)), tensors);
+  return tensors;
+}
+
 std::string TransformerModel::config() const { return config_with_dtype(parts().config, parameters_dtype(*this)); }
 
 void TransformerModel::save(const std::filesystem::path& directory, std::optional<DType> dtype) const {
@@ -65,20 +79,12 @@ void TransformerModel::save(const std::filesystem::path& directory, std::optiona
         ", expected a floating one");
   internal::make_directories(directory);
   const NoGradGuard guard;
-  const internal::Family& family = internal::family_named(parts().family);
-  const StateDict state = state_dict();
-  const std::string prefix = options().head.kind == HeadKind::none ? "" : family.prefixes.front();
-  std::map<std::string, Tensor> tensors;
-  for (const FileTensor& tensor : internal::file_tensors(options(), family)) {
-    const Tensor& parameter = state.at(tensor.parameter);
-    add_file_tensors(tensor, prefix, dtype ? parameter.to(*dtype) : parameter, tensors);
-  }
-  const DType written = dtype.value_or(parameters_dtype(*this));
-  if (family.writes_positions) add_positions(options(), prefix, written, tensors);
+  const std::map<std::string, Tensor> tensors = internal::file_state(*this, dtype);
   save_safetensors(directory / "model.safetensors", tensors, {{"format", "pt"}});
   const std::string generation = generation_config();
   if (!generation.empty()) internal::replace_file(directory / "generation_config.json", generation);
-  internal::replace_file(directory / "config.json", config_with_dtype(parts().config, written));
+  internal::replace_file(directory / "config.json",
+                         config_with_dtype(parts().config, dtype.value_or(parameters_dtype(*this))));
 }
 
 }  // namespace headway::inline v0

@@ -36,6 +36,14 @@ void check_transformer_options(const TransformerModelOptions& options) {
   check(options.kind != ModelKind::encoder_decoder || options.encoder.width == options.decoder.width,
         "TransformerModel: the encoder's width is ", options.encoder.width, " and the decoder's ",
         options.decoder.width, ", expected one width");
+  const auto check_layers = [&](const char* name, const StackOptions& stack, bool crosses) {
+    for (std::size_t i = 0; i < stack.layers.size(); ++i) {
+      check(stack.layers[i].cross_attention == crosses, "TransformerModel: ", name, " layer ", i,
+            crosses ? " has no" : " has", " cross_attention, expected it in an encoder-decoder alone");
+    }
+  };
+  check_layers("encoder", options.encoder, false);
+  check_layers("decoder", options.decoder, options.kind == ModelKind::encoder_decoder);
   check(!options.separate_embeddings || options.kind == ModelKind::encoder_decoder,
         "TransformerModel: separate_embeddings is set, and the model has one stack");
 }

@@ -7,6 +7,7 @@
 #include "models/relative_bias.h"
 #include "nn/attention_masks.h"
 #include "nn/block_attention.h"
+#include "nn/block_chain.h"
 #include "nn/block_norm.h"
 #include "nn/device_copies.h"
 
@@ -31,6 +32,9 @@ void check_stack(const StackOptions& options) {
   for (const BlockOptions& layer : options.layers) {
     check(layer.width == options.width, "TransformerModel: a layer's width is ", layer.width, ", expected the stack's ",
           options.width);
+    check(options.positions != PositionKind::relative_bias || layer.heads == options.layers.front().heads,
+          "TransformerModel: layers have ", options.layers.front().heads, " and ", layer.heads,
+          " heads, expected one number of them with relative_bias");
   }
   check(options.max_positions >= 0 && options.max_positions <= kMostRows && options.position_offset >= 0 &&
             options.position_offset <= kMostRows,
@@ -42,6 +46,17 @@ void check_stack(const StackOptions& options) {
             (options.relative_buckets >= 4 && options.relative_max_distance > options.relative_buckets / 2),
         "TransformerModel: relative_buckets is ", options.relative_buckets, " and relative_max_distance is ",
         options.relative_max_distance, ", expected at least 4 buckets and a distance beyond half of them");
+}
+
+// The greatest position plus one.
+std::int64_t longest_of(const Tensor& positions) {
+  return positions.element_count() == 0 ? 0 : static_cast<std::int64_t>(max(positions).item()) + 1;
+}
+
+Tensor shifted(const Tensor& positions, std::int64_t offset) {
+  const Tensor moved = positions.clone();
+  for (std::int64_t i = 0; i < moved.element_count(); ++i) moved.data<std::int64_t>()[i] += offset;
+  return moved;
 }
 
 // Positions that count the non-padding tokens: int64 (batch, length), for the last `length` columns of the mask.
@@ -153,41 +168,47 @@ void TransformerStack::Parts::check_positions(const char* function, const StackI
   if (options.max_positions == 0) return;
   std::int64_t longest = input.tokens.size(1) + (input.cache ? input.cache->length() : 0);
   if (positions.defined()) {
-    longest = positions.element_count() == 0 ? 0 : static_cast<std::int64_t>(max(positions).item()) + 1;
+    longest = longest_of(positions);
   }
   check(longest <= options.max_positions, function, ": ", is_decoder && input.memory.defined() ? "target" : "tokens",
         " has a text of ", longest, " tokens, and the model has ", options.max_positions, " positions");
 }
 
 Tensor TransformerStack::Parts::added_rows(const StackInput& input, const Tensor& positions) const {
-  const Device device = embedding.weight().get().device();
-  const DType dtype = embedding.weight().get().dtype();
-  Tensor rows;
-  if (has_table(options)) {
-    const Tensor table = this->positions ? this->positions->weight().get() : sinusoids->on(device).to(dtype);
-    if (positions.defined()) {
-      std::vector<std::int64_t> indices;
-      for (const double position : positions.to_vector()) {
-        indices.push_back(static_cast<std::int64_t>(position) + options.position_offset);
-      }
-      rows = headway::embedding(table, Tensor::from(indices, positions.shape()));
-    } else {
-      const std::int64_t first = options.position_offset + (input.cache ? input.cache->length() : 0);
-      rows = table.slice(0, first, first + input.tokens.size(1));
-    }
+  const Tensor& weight = embedding.weight().get();
+  Tensor types;  // [batch, length, width], or one row for all tokens
+  if (token_types) {
+    types = input.token_types.defined() ? token_types->forward(input.token_types)
+                                        : token_types->weight().get().slice(0, 0, 1);
   }
-  if (!token_types) return rows;
-  const Tensor types = input.token_types.defined() ? token_types->forward(input.token_types)
-                                                   : token_types->weight().get().slice(0, 0, 1);
-  return rows.defined() ? add(rows, types) : types;
+  if (!has_table(options)) return types;
+  const auto table_rows = [&](std::int64_t begin, std::int64_t end) {
+    if (this->positions) return this->positions->weight().get().slice(0, begin, end);
+    return sinusoids->on(weight.device()).slice(0, begin, end).to(weight.dtype());
+  };
+  if (!positions.defined()) {
+    const std::int64_t first = options.position_offset + (input.cache ? input.cache->length() : 0);
+    const Tensor rows = table_rows(first, first + input.tokens.size(1));
+    return types.defined() ? add(rows, types) : rows;
+  }
+  // One row for all tokens is added to the rows of the table that occur, which are few.
+  const bool one_type = types.defined() && types.rank() == 2;
+  const Tensor occurring = table_rows(0, options.position_offset + longest_of(positions));
+  const Tensor rows =
+      headway::embedding(one_type ? add(occurring, types) : occurring,
+                         options.position_offset == 0 ? positions : shifted(positions, options.position_offset));
+  return types.defined() && !one_type ? add(rows, types) : rows;
 }
 
 Tensor TransformerStack::Parts::embed(const StackInput& input, const Tensor& positions) const {
   Tensor x = embedding.forward(input.tokens);
   if (options.embedding_scale != 1.0) x = scale(x, options.embedding_scale);
   const Tensor rows = added_rows(input, positions);
-  if (rows.defined()) x = add(x, rows);
-  return embedding_dropout.forward(embedding_norm.forward(x));
+  if (!rows.defined()) return embedding_dropout.forward(embedding_norm.forward(x));
+  const bool one_pass = options.embedding_norm && rows.shape() == x.shape();
+  const Dropout none(0.0);
+  x = one_pass ? embedding_norm.add_to(none, x, rows).normed : embedding_norm.forward(add(x, rows));
+  return embedding_dropout.forward(x);
 }
 
 StackResult TransformerStack::forward(const char* function, const StackInput& input) const {
@@ -215,16 +236,20 @@ StackResult TransformerStack::forward(const char* function, const StackInput& in
                               length, cached + length);
   }
   StackResult result;
+  BlockLink link;
+  const BlockNorm* final_norm = parts.options.final_norm ? &parts.norm : nullptr;
   for (std::size_t i = 0; i < parts.layers.size(); ++i) {
     if (input.cache) call.cache = &input.cache->self_attention[i];
     if (input.cache && input.memory.defined()) call.memory_cache = &input.cache->memory_attention[i];
-    BlockResult block = parts.layers[i].forward(call);
+    const bool is_last = i + 1 == parts.layers.size();
+    link.next = is_last ? final_norm : ChainedBlock::first_norm(parts.layers[i + 1]);
+    BlockResult block = ChainedBlock::forward(parts.layers[i], call, link);
     call.x = block.output;
     if (input.weights == Weights::none) continue;
     result.weights.push_back(block.weights);
     if (input.memory.defined()) result.cross_weights.push_back(block.cross_weights);
   }
-  result.hidden = parts.final_dropout.forward(parts.norm.forward(call.x));
+  result.hidden = parts.final_dropout.forward(link.normed.defined() ? link.normed : parts.norm.forward(call.x));
   return result;
 }
 

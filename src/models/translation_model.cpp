@@ -1,4 +1,4 @@
-// TranslationModel: embedding, encoder, decoder, and logits by the product with the embedding.
+// TranslationModel: the family "marian" with a translator's initial values and checks.
 #include "headway/translation_model.h"
 
 #include <cmath>
@@ -8,9 +8,10 @@
 #include "headway/autograd.h"
 #include "headway/ops.h"
 #include "headway/random.h"
+#include "models/marian_config.h"
 #include "models/model_checks.h"
+#include "models/translation_parts.h"
 #include "nn/attention_masks.h"
-#include "ops/frozen_row.h"
 
 namespace headway::inline v0 {
 
@@ -18,131 +19,128 @@ using internal::check;
 
 namespace {
 
-TransformerStackOptions encoder_options(const TranslationModelOptions& options) {
-  return {.layer = {.d_model = options.d_model,
-                    .nhead = options.encoder_attention_heads,
-                    .dim_feedforward = options.encoder_ffn_dim,
-                    .dropout = options.dropout,
-                    .attention_dropout = options.attention_dropout,
-                    .activation_dropout = options.activation_dropout,
-                    .activation = options.activation},
-          .num_layers = options.encoder_layers};
-}
-
-TransformerStackOptions decoder_options(const TranslationModelOptions& options) {
-  TransformerStackOptions stack = encoder_options(options);
-  stack.layer.nhead = options.decoder_attention_heads;
-  stack.layer.dim_feedforward = options.decoder_ffn_dim;
-  stack.num_layers = options.decoder_layers;
-  return stack;
-}
-
-const TranslationModelOptions& checked(const TranslationModelOptions& options) {
-  internal::check_model_options("TranslationModel", options);
-  return options;
-}
-
-bool is_embedding(const std::string& name) { return name == "shared.weight"; }
-bool is_norm(const std::string& name) { return name.find(".norm") != std::string::npos; }
-
-void check_tokens(const char* name, const char* argument, const Tensor& tokens, int rank) {
+// Ids of the vocabulary: [batch, length] or [batch].
+void check_tokens(const char* name, const char* argument, const Tensor& tokens, int rank, std::int64_t vocab_size) {
   check(tokens.defined() && tokens.rank() == rank && tokens.dtype() == DType::int64, "TranslationModel::", name, ": ",
         argument, " is ", tokens, ", expected int64 ids ", rank == 2 ? "[batch, length]" : "[batch]");
+  const Tensor ids = tokens.to(Device::cpu()).contiguous();
+  for (std::int64_t i = 0; i < ids.element_count(); ++i) {
+    const std::int64_t id = ids.data<std::int64_t>()[i];
+    check(id >= 0 && id < vocab_size, "TranslationModel::", name, ": ", argument, " has index ", id, ", expected 0 to ",
+          vocab_size - 1);
+  }
 }
 
-}  // namespace
+bool is_cross_projection(const std::string& name) {
+  return name.ends_with("cross.query.weight") || name.ends_with("cross.key.weight") ||
+         name.ends_with("cross.value.weight");
+}
 
-TranslationModel::TranslationModel(const TranslationModelOptions& options)
-    : options_(checked(options)),
-      shared_({.count = options.vocab_size, .width = options.d_model, .padding_index = options.pad_token_id}),
-      positions_({.max_length = options.max_position_embeddings, .width = options.d_model, .layout = Sinusoid::halves}),
-      encoder_(encoder_options(options)),
-      decoder_(decoder_options(options)),
-      dropout_(options.dropout) {
-  add_module("shared", shared_);
-  add_module("positions", positions_);
-  add_module("encoder", encoder_);
-  add_module("decoder", decoder_);
-  add_module("dropout", dropout_);
-  final_logits_bias_ = add_buffer("final_logits_bias", Tensor::zeros({1, options.vocab_size}));
-
-  // The embedding is used twice: times sqrt(d_model) its rows have the size of the positions, and as the output's
-  // matrix it yields logits of size 1. Matrices are Xavier-uniform, biases zero.
+// The embedding is used twice: times sqrt(d_model) its rows have the size of the positions, and as the output's matrix
+// it yields logits of size 1. Matrices are Xavier-uniform, where an attention's three projections count as one matrix;
+// biases are zero.
+void set_translation_values(const TransformerModel& model, const TranslationModelOptions& options) {
   const NoGradGuard guard;
-  for (const auto& [name, parameter] : named_parameters()) {
+  for (const auto& [name, parameter] : model.named_parameters()) {
     Tensor values = parameter.detach();
-    if (is_embedding(name)) {
-      values.copy_from(scale(values, 1.0 / std::sqrt(static_cast<double>(options.d_model))));
+    if (name == "embedding.weight") {
+      const double deviation = 1.0 / std::sqrt(static_cast<double>(options.d_model));
+      values.copy_from(scale(Tensor::randn(parameter.shape(), next_random_seed()), deviation));
+      values.select(0, options.pad_token_id).fill(0.0);
     } else if (parameter.rank() == 2) {
-      const double bound = std::sqrt(6.0 / static_cast<double>(parameter.size(0) + parameter.size(1)));
+      const std::int64_t outputs = parameter.size(0) * (is_cross_projection(name) ? 3 : 1);
+      const double bound = std::sqrt(6.0 / static_cast<double>(outputs + parameter.size(1)));
       values.copy_from(Tensor::uniform(parameter.shape(), -bound, bound, next_random_seed()));
-    } else if (!is_norm(name)) {
-      values.fill(0.0);
+    } else {
+      values.fill(name.ends_with("norm.weight") ? 1.0 : 0.0);
     }
   }
 }
 
-Tensor TranslationModel::embed(const Tensor& tokens, std::int64_t offset) const {
-  check(tokens.size(1) + offset <= options_.max_position_embeddings, "TranslationModel: ", tokens.size(1) + offset,
-        " tokens came, and the model has ", options_.max_position_embeddings, " positions");
-  Tensor rows = shared_.forward(tokens);
-  if (options_.scale_embedding) rows = scale(rows, std::sqrt(static_cast<double>(options_.d_model)));
-  return dropout_.forward(positions_.forward(rows, offset));
+TransformerModel initial_translation_model(const TranslationModelOptions& options) {
+  internal::check_model_options("TranslationModel", options);
+  TransformerModel model = internal::make_translation_transformer(options, /*trains_pad_row=*/false);
+  set_translation_values(model, options);
+  return model;
 }
 
-Tensor TranslationModel::project(const Tensor& hidden) const {
-  const Tensor& weight = shared_.weight().get();
-  // The row of <pad> gets no gradient from the output's matrix either.
-  return linear(hidden, trains_pad_row_ ? weight : internal::with_frozen_row(weight, options_.pad_token_id),
-                final_logits_bias_.get().view({options_.vocab_size}));
+// A cache of this class's users in the form of the other; moved back in any case.
+class BorrowedCache {
+ public:
+  explicit BorrowedCache(DecoderCache& cache)
+      : cache_(cache), borrowed_{std::move(cache.self_attention), std::move(cache.memory_attention)} {}
+  ~BorrowedCache() {
+    cache_.self_attention = std::move(borrowed_.self_attention);
+    cache_.memory_attention = std::move(borrowed_.memory_attention);
+  }
+  BorrowedCache(const BorrowedCache&) = delete;
+  BorrowedCache& operator=(const BorrowedCache&) = delete;
+  ModelCache& get() { return borrowed_; }
+
+ private:
+  DecoderCache& cache_;
+  ModelCache borrowed_;
+};
+
+}  // namespace
+
+TransformerModel internal::make_translation_transformer(const TranslationModelOptions& options, bool trains_pad_row) {
+  ModelPlan plan = plan_model(ModelConfig("TranslationModel", marian_config(options)));
+  if (!trains_pad_row) plan.options.head.frozen_row = options.pad_token_id;
+  return make_transformer_model(plan.options, "marian", plan.config.fields().text(2),
+                                marian_generation_config(options).text(2) + "\n", DType::float32,
+                                /*with_initial_values=*/false);
 }
 
-EncoderResult TranslationModel::run_encoder(const Tensor& source, const PerEntry& lengths, Weights weights) const {
-  return encoder_.forward({.source = embed(source, 0), .source_lengths = lengths, .weights = weights});
+TranslationModel::TranslationModel(const TranslationModelOptions& options)
+    : TranslationModel(options, initial_translation_model(options)) {}
+
+TranslationModel::TranslationModel(const TranslationModelOptions& options, const TransformerModel& transformer)
+    : Module(transformer), options_(options), transformer_(transformer) {}
+
+void TranslationModel::check_length(std::int64_t length) const {
+  check(length <= options_.max_position_embeddings, "TranslationModel: ", length, " tokens came, and the model has ",
+        options_.max_position_embeddings, " positions");
 }
 
 EncoderResult TranslationModel::encode(const Tensor& source, const PerEntry& source_lengths, Weights weights) const {
-  check_tokens("encode", "source", source, 2);
-  return run_encoder(source,
-                     internal::checked_lengths("TranslationModel::encode", "source_lengths", source_lengths,
-                                               source.size(0), source.size(1)),
-                     weights);
+  check_tokens("encode", "source", source, 2, options_.vocab_size);
+  check_length(source.size(1));
+  const PerEntry lengths = internal::checked_lengths("TranslationModel::encode", "source_lengths", source_lengths,
+                                                     source.size(0), source.size(1));
+  ModelResult encoded = transformer_.encode({.tokens = source, .lengths = lengths, .weights = weights});
+  return {.output = encoded.hidden, .weights = std::move(encoded.encoder_weights)};
 }
 
 TranslationResult TranslationModel::forward(const TranslationInput& input) const {
-  check_tokens("forward", "source", input.source, 2);
-  check_tokens("forward", "target", input.target, 2);
+  check_tokens("forward", "source", input.source, 2, options_.vocab_size);
+  check_tokens("forward", "target", input.target, 2, options_.vocab_size);
   check(input.source.size(0) == input.target.size(0), "TranslationModel::forward: source is ", input.source,
         " and target is ", input.target, ", expected one batch");
+  check_length(input.source.size(1));
+  check_length(input.target.size(1));
   const PerEntry lengths = internal::checked_lengths("TranslationModel::forward", "source_lengths",
                                                      input.source_lengths, input.source.size(0), input.source.size(1));
-  EncoderResult encoded = run_encoder(input.source, lengths, input.weights);
-  DecoderResult decoded = decoder_.forward({.target = embed(input.target, 0),
-                                            .memory = encoded.output,
-                                            .memory_lengths = lengths,
-                                            .target_causal = Causal::top_left,
-                                            .weights = input.weights});
-  return {.logits = project(decoded.output),
-          .encoder_weights = std::move(encoded.weights),
-          .decoder_weights = std::move(decoded.self_weights),
-          .cross_weights = std::move(decoded.memory_weights)};
+  ModelResult result = transformer_.forward(
+      {.tokens = input.source, .lengths = lengths, .target = input.target, .weights = input.weights});
+  return {.logits = result.logits,
+          .encoder_weights = std::move(result.encoder_weights),
+          .decoder_weights = std::move(result.decoder_weights),
+          .cross_weights = std::move(result.cross_weights)};
 }
 
 Tensor TranslationModel::decode_step(const Tensor& tokens, const Tensor& memory, const PerEntry& source_lengths,
                                      DecoderCache& cache) const {
-  check_tokens("decode_step", "tokens", tokens, 1);
+  check_tokens("decode_step", "tokens", tokens, 1, options_.vocab_size);
   check(
       memory.defined() && memory.rank() == 3 && memory.size(0) == tokens.size(0) && memory.size(2) == options_.d_model,
       "TranslationModel::decode_step: memory is ", memory, ", expected [", tokens.size(0), ", source_length, ",
       options_.d_model, "]");
+  check_length(cache.length() + 1);
   const PerEntry lengths = internal::checked_lengths("TranslationModel::decode_step", "source_lengths", source_lengths,
                                                      memory.size(0), memory.size(1));
-  const Tensor hidden =
-      decoder_
-          .forward({.target = embed(tokens.unsqueeze(1), cache.length()), .memory = memory, .memory_lengths = lengths},
-                   cache)
-          .output;
-  return project(hidden.select(1, 0));
+  BorrowedCache borrowed(cache);
+  return transformer_.decode({.tokens = tokens.unsqueeze(1)}, borrowed.get(), memory, lengths).logits.select(1, 0);
 }
 
 }  // namespace headway::inline v0

@@ -37,7 +37,7 @@ class BlockNorm {
   HEADWAY_INTERNAL_API const Module& module() const;
   HEADWAY_INTERNAL_API Tensor forward(const Tensor& x) const;
   // sum = x + dropout(y) and its norm, in one pass where it is a LayerNorm.
-  AddNorm add_to(const Dropout& dropout, const Tensor& x, const Tensor& y) const;
+  HEADWAY_INTERNAL_API AddNorm add_to(const Dropout& dropout, const Tensor& x, const Tensor& y) const;
 
  private:
   std::optional<LayerNorm> layer_;

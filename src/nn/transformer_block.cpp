@@ -1,9 +1,12 @@
 // TransformerBlock: self-attention, cross-attention, feed-forward network, each with its norms and residual connection.
 #include "headway/transformer_block.h"
 
+#include <utility>
+
 #include "base/check.h"
 #include "nn/attention_masks.h"
 #include "nn/block_attention.h"
+#include "nn/block_chain.h"
 #include "nn/block_feed_forward.h"
 #include "nn/block_norm.h"
 
@@ -174,33 +177,55 @@ TransformerBlock::TransformerBlock(const BlockOptions& options)
 }
 
 BlockResult TransformerBlock::forward(const BlockInput& input) const {
-  const Parts& parts = *parts_;
-  BlockInput call = internal::checked_block_input(input, *options_);
+  internal::BlockLink alone;
+  return internal::ChainedBlock::forward(*this, input, alone);
+}
+
+namespace internal {
+
+const BlockNorm* ChainedBlock::first_norm(const TransformerBlock& block) {
+  const BlockOptions& options = block.options();
+  const bool begins = options.has_attention_norm && options.norm_place != NormPlace::after;
+  return begins ? &block.parts_->attention_norm : nullptr;
+}
+
+BlockResult ChainedBlock::forward(const TransformerBlock& block, const BlockInput& input, BlockLink& link) {
+  const TransformerBlock::Parts& parts = *block.parts_;
+  BlockInput call = checked_block_input(input, block.options());
   BlockResult result;
   const auto attend = [&](const Tensor& x) {
     call.x = x;
-    internal::BlockAttentionResult attended = parts.attention.attend_self(call);
+    BlockAttentionResult attended = parts.attention.attend_self(call);
     result.weights = std::move(attended.weights);
     return parts.attention_output_norm.forward(attended.output);
   };
   const auto attend_memory = [&](const Tensor& x) {
     call.x = x;
-    internal::BlockAttentionResult attended = parts.cross->attend_memory(call);
+    BlockAttentionResult attended = parts.cross->attend_memory(call);
     result.cross_weights = std::move(attended.weights);
     return attended.output;
   };
-  if (options_->norm_place == NormPlace::after) {
+  if (block.options().norm_place == NormPlace::after) {
     Tensor x = parts.attention_norm.add_to(parts.dropout, input.x, attend(input.x)).normed;
     if (parts.cross) x = parts.cross_norm.add_to(parts.dropout, x, attend_memory(x)).normed;
     result.output = parts.feed_forward_norm.add_to(parts.dropout, x, parts.feed_forward.forward(x)).normed;
+    link.normed = {};
     return result;
   }
+  const Tensor normed = link.normed.defined() ? std::exchange(link.normed, {}) : parts.attention_norm.forward(input.x);
   const BlockNorm& second_norm = parts.cross ? parts.cross_norm : parts.feed_forward_norm;
-  AddNorm sum = second_norm.add_to(parts.dropout, input.x, attend(parts.attention_norm.forward(input.x)));
+  AddNorm sum = second_norm.add_to(parts.dropout, input.x, attend(normed));
   if (parts.cross) sum = parts.feed_forward_norm.add_to(parts.dropout, sum.sum, attend_memory(sum.normed));
   const Tensor output = parts.feed_forward_output_norm.forward(parts.feed_forward.forward(sum.normed));
-  result.output = parts.dropout.add_to(sum.sum, output);
+  if (!link.next) {
+    result.output = parts.dropout.add_to(sum.sum, output);
+    return result;
+  }
+  AddNorm last = link.next->add_to(parts.dropout, sum.sum, output);
+  result.output = std::move(last.sum);
+  link.normed = std::move(last.normed);
   return result;
 }
 
+}  // namespace internal
 }  // namespace headway::inline v0

@@ -436,5 +436,24 @@ TEST(CudaOps, Positions) {
   }
 }
 
+// Positions in the device's memory, other frequencies (also more pairs than one launch has) and a factor.
+TEST(CudaOps, GivenPositions) {
+  Messages messages;
+  for (const Shape& shape : {Shape{2, 3, 17, 16}, {3, 5, 2}, {2, 2, 9, 600}}) {
+    std::vector<double> frequencies;
+    for (std::int64_t i = 0; i < shape[-1] / 2; ++i) frequencies.push_back(1.0 / (1.0 + static_cast<double>(i)));
+    for (const Tensor& positions :
+         {integers({shape[-2]}, 1000, DType::int64), integers({shape[0], shape[-2]}, 1000, DType::int64)}) {
+      for (bool interleaved : {false, true}) {
+        const auto turned = [&](const Inputs& x) {
+          return headway::rotary(
+              x[0], {.interleaved = interleaved, .positions = x[1], .frequencies = frequencies, .factor = 1.5});
+        };
+        expect_gpu_agrees(messages, text("rotary at positions", shape), turned, {normal(shape), positions});
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace headway_test

@@ -167,7 +167,8 @@ void AddedTokens::extract(std::string_view text, const TextNormalizer* normalize
     if (inner.size() == 1 && inner[0].token < 0) continue;
     split.splits.pop_back();
     for (const Found& one : inner) {
-      const auto begin = shift + static_cast<std::uint32_t>(one.begin), end = shift + static_cast<std::uint32_t>(one.end);
+      const auto begin = shift + static_cast<std::uint32_t>(one.begin),
+                 end = shift + static_cast<std::uint32_t>(one.end);
       split.splits.push_back({begin, end, split.aligned ? split.alignment[begin].begin : 0, one.token});
     }
   }

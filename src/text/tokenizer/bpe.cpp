@@ -55,8 +55,8 @@ class BpeModel : public TokenModel {
  public:
   BpeModel(const Json& json, const std::string& about) {
     const Json* dropout = field_of(json, "dropout");
-    check(dropout == nullptr || (dropout->is_number() && dropout->number() == 0), about,
-          ": dropout is ", dropout ? shortened(dropout->text(), 50) : "", ", expected null: tokens are never random");
+    check(dropout == nullptr || (dropout->is_number() && dropout->number() == 0), about, ": dropout is ",
+          dropout ? shortened(dropout->text(), 50) : "", ", expected null: tokens are never random");
     unknown_ = string_field(json, "unk_token", about, "");
     prefix_ = string_field(json, "continuing_subword_prefix", about, "");
     suffix_ = string_field(json, "end_of_word_suffix", about, "");
@@ -108,8 +108,8 @@ class BpeModel : public TokenModel {
         const std::string_view text = merge.string();
         if (text.starts_with("#version")) continue;
         const std::size_t space = text.find(' ');
-        check(space != std::string_view::npos && text.find(' ', space + 1) == std::string_view::npos, about,
-              ": merge ", rank, " is \"", shortened(text, 50), "\", expected two tokens");
+        check(space != std::string_view::npos && text.find(' ', space + 1) == std::string_view::npos, about, ": merge ",
+              rank, " is \"", shortened(text, 50), "\", expected two tokens");
         first = text.substr(0, space);
         second = text.substr(space + 1);
       } else {
@@ -158,7 +158,8 @@ class BpeModel : public TokenModel {
     return before != kSpaceMark && !marked_after_.contains(before);
   }
 
-  void tokenize_part(std::string_view word, std::size_t shift, ModelSpare& spare, std::vector<WordToken>& tokens) const {
+  void tokenize_part(std::string_view word, std::size_t shift, ModelSpare& spare,
+                     std::vector<WordToken>& tokens) const {
     const bool cached = word.size() <= WordCache::kLongestWord;
     const std::size_t hash = cached ? WordCache::hash_of(word) : 0;
     const auto append = [&](std::span<const WordToken> found) {
@@ -202,7 +203,8 @@ class BpeModel : public TokenModel {
     spare.symbols.clear();
     const auto add = [&spare](std::int64_t id, std::size_t length) {
       const auto number = static_cast<std::int32_t>(spare.symbols.size());
-      spare.symbols.push_back({static_cast<std::uint32_t>(id), static_cast<std::uint32_t>(length), number - 1, number + 1});
+      spare.symbols.push_back(
+          {static_cast<std::uint32_t>(id), static_cast<std::uint32_t>(length), number - 1, number + 1});
     };
     std::size_t unknown = 0;  // bytes of the unknown token that is not added yet
     for_each_character(word, [&](char32_t, std::size_t begin, std::size_t end) {

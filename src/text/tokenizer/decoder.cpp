@@ -109,7 +109,7 @@ class WordPieceStep : public DecoderStep {
   static void clean_up(std::string& text) {
     if (text.find_first_of(".?!,'nd") == std::string::npos) return;
     constexpr std::pair<std::string_view, std::string_view> kRules[] = {
-        {" .", "."},     {" ?", "?"},   {" !", "!"},           {" ,", ","},   {" ' ", "'"},  {" n't", "n't"},
+        {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
         {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
     for (const auto& [old, made] : kRules) replace_all(text, old, made);
   }
@@ -253,7 +253,10 @@ class ByteFallbackStep : public DecoderStep {
     static int byte_of(std::string_view token) {
       if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return -1;
       const auto digit = [](char c) {
-        return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+        return c >= '0' && c <= '9'   ? c - '0'
+               : c >= 'a' && c <= 'f' ? c - 'a' + 10
+               : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                      : -1;
       };
       const int high = token[3] == '+' ? 0 : digit(token[3]), low = digit(token[4]);
       return high < 0 || low < 0 ? -1 : 16 * high + low;
@@ -299,7 +302,8 @@ class StripStep : public DecoderStep {
       // Marks at the end wait: they are stripped only where the token ends with them.
       waiting_ += piece;
       std::size_t end = waiting_.size(), count = 0;
-      for (; count < step_.stop_ && std::string_view(waiting_).substr(0, end).ends_with(mark); ++count) end -= mark.size();
+      for (; count < step_.stop_ && std::string_view(waiting_).substr(0, end).ends_with(mark); ++count)
+        end -= mark.size();
       if (end > 0) next_->add(std::string_view(waiting_).substr(0, end));
       waiting_.erase(0, fused_ ? end : waiting_.size());
     }
@@ -312,7 +316,9 @@ class StripStep : public DecoderStep {
   };
 
  public:
-  StripStep(char32_t mark, std::size_t start, std::size_t stop) : start_(start), stop_(stop) { append_utf8(mark_, mark); }
+  StripStep(char32_t mark, std::size_t start, std::size_t stop) : start_(start), stop_(stop) {
+    append_utf8(mark_, mark);
+  }
   std::unique_ptr<DecoderStage> begin(bool fused) const override { return std::make_unique<Stage>(*this, fused); }
 
  private:

@@ -46,8 +46,8 @@ class NmtNormalizer : public TextNormalizer {
  public:
   void apply(NormalizedText& text) const override {
     rewrite_characters(text, [](char32_t c, const auto& append) {
-      const bool dropped = (c >= 1 && c <= 8) || c == 0xB || (c >= 0xE && c <= 0x1F) || c == 0x7F || c == 0x8F ||
-                           c == 0x9F;
+      const bool dropped =
+          (c >= 1 && c <= 8) || c == 0xB || (c >= 0xE && c <= 0x1F) || c == 0x7F || c == 0x8F || c == 0x9F;
       if (dropped) return;
       const bool space = c == 9 || c == 0xA || c == 0xC || c == 0xD || c == 0x1680 || (c >= 0x200B && c <= 0x200F) ||
                          c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xFEFF || c == 0xFFFD;
@@ -188,7 +188,8 @@ std::unique_ptr<TextNormalizer> read_normalizer(const Json* json, const std::str
     return std::make_unique<ReplaceNormalizer>(read_pattern(*pattern, named), string_field(*json, "content", named));
   }
   fail(about, ": \"", shortened(type, 50),
-       "\" is not known, expected BertNormalizer, ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, Nmt, Precompiled, Prepend, "
+       "\" is not known, expected BertNormalizer, ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, Nmt, Precompiled, "
+       "Prepend, "
        "Replace, Sequence, Strip or StripAccents");
 }
 

@@ -5,8 +5,27 @@
 #include "base/check.h"
 #include "base/utf8.h"
 #include "text/tokenizer/json_fields.h"
+#include "text/tokenizer/unicode.h"
 
 namespace headway::inline v0::internal {
+
+namespace {
+
+// Takes characters from both ends of a range of bytes; it does not become less than empty.
+void trim_offsets(std::string_view text, std::uint32_t leading, std::uint32_t trailing, TokenOffsets& offsets) {
+  auto begin = static_cast<std::size_t>(offsets.begin), end = static_cast<std::size_t>(offsets.end);
+  for (; leading > 0 && begin < end; --leading) begin += static_cast<std::size_t>(character_length(text[begin]));
+  std::size_t last = end;
+  for (; trailing > 0 && last > 0; --trailing) {
+    do --last;
+    while (last > 0 && (static_cast<unsigned char>(text[last]) & 0xC0) == 0x80);
+  }
+  // Where the text has fewer characters than that before the end, it stays.
+  if (trailing == 0) end = std::max(last, begin);
+  offsets = {static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end)};
+}
+
+}  // namespace
 
 void PostProcessor::read(const Json* json, const std::string& about) {
   if (json == nullptr || json->is_null()) return;
@@ -14,7 +33,8 @@ void PostProcessor::read(const Json* json, const std::string& about) {
   if (type == "Sequence") {
     for (const Json& step : array_field(*json, "processors", named)) read(&step, about);
   } else if (type == "ByteLevel") {
-    if (flag_field(*json, "trim_offsets", named, true)) trims_.push_back(flag_field(*json, "add_prefix_space", named, true));
+    if (flag_field(*json, "trim_offsets", named, true))
+      trims_.push_back(flag_field(*json, "add_prefix_space", named, true));
   } else if (type == "TemplateProcessing") {
     read_template(*json, named);
   } else if (type == "BertProcessing" || type == "RobertaProcessing") {
@@ -114,10 +134,7 @@ void PostProcessor::append_text(const Part& part, int sequence, std::int64_t typ
     for (const bool adds_space : trims_) {
       // A single space in front of the first token may be the one that the pre-tokenizer added.
       const bool kept = adds_space && token.leading == 1 && (n == part.begin || offsets.begin == 0);
-      if (token.leading > 0 && !kept) offsets.begin = std::min(offsets.begin + token.leading_bytes, offsets.end);
-      if (token.trailing_bytes > 0 && offsets.end >= token.trailing_bytes) {
-        offsets.end = std::max(offsets.end - token.trailing_bytes, offsets.begin);
-      }
+      trim_offsets(part.text->text, kept ? 0 : token.leading, token.trailing, offsets);
     }
     made.ids.push_back(token.id);
     made.type_ids.push_back(type_id);

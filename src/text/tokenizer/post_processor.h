@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "headway/text_tokenizer.h"
@@ -19,9 +20,9 @@ struct EncodedText {
     std::uint32_t id;
     std::uint32_t word;
     TokenOffsets offsets;
-    // Spaces that the token's text begins and ends with, and their bytes in the original text.
-    std::uint16_t leading = 0, leading_bytes = 0, trailing_bytes = 0;
+    std::uint32_t leading = 0, trailing = 0;  // spaces that the token's text begins and ends with
   };
+  std::string_view text = {};
   std::vector<Token> tokens = {};
 };
 

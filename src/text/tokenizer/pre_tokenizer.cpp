@@ -169,9 +169,8 @@ std::unique_ptr<PreTokenizer> read_split(const Json& json, const std::string& ab
   // A known pattern matches everywhere, so that isolated matches and removed gaps are the same.
   const bool every_match = behaviour == (inverted ? SplitBehaviour::removed : SplitBehaviour::isolated);
   const bool known = every_match && regex != nullptr && regex->is_string();
-  return std::make_unique<PatternSplit>(read_pattern(*pattern, about),
-                                        known ? known_pattern(regex->string()) : KnownPattern::none, behaviour,
-                                        inverted);
+  return std::make_unique<PatternSplit>(
+      read_pattern(*pattern, about), known ? known_pattern(regex->string()) : KnownPattern::none, behaviour, inverted);
 }
 
 }  // namespace
@@ -197,8 +196,7 @@ std::unique_ptr<PreTokenizer> read_pre_tokenizer(const Json* json, const std::st
   }
   if (type == "Digits") {
     const bool single = flag_field(*json, "individual_digits", named, false);
-    return std::make_unique<CharacterSplit>(kNumber, 0,
-                                            single ? SplitBehaviour::isolated : SplitBehaviour::contiguous);
+    return std::make_unique<CharacterSplit>(kNumber, 0, single ? SplitBehaviour::isolated : SplitBehaviour::contiguous);
   }
   if (type == "CharDelimiterSplit") {
     return std::make_unique<CharacterSplit>(0, character_field(*json, "delimiter", named), SplitBehaviour::removed);

@@ -41,7 +41,8 @@ class PrecompiledMap : public TextNormalizer {
   PrecompiledMap(const std::string& bytes, const std::string& about) {
     check(bytes.size() >= 4, about, ": precompiled_charsmap has ", bytes.size(), " bytes, expected at least 4");
     std::uint32_t size = 0;
-    for (int n = 0; n < 4; ++n) size |= std::uint32_t{static_cast<unsigned char>(bytes[static_cast<std::size_t>(n)])} << 8 * n;
+    for (int n = 0; n < 4; ++n)
+      size |= std::uint32_t{static_cast<unsigned char>(bytes[static_cast<std::size_t>(n)])} << 8 * n;
     check(size % 4 == 0 && size <= bytes.size() - 4, about, ": precompiled_charsmap has a trie of ", size,
           " bytes, expected at most ", bytes.size() - 4, " and a multiple of 4");
     units_.resize(size / 4);
@@ -112,7 +113,8 @@ class PrecompiledMap : public TextNormalizer {
       if (at >= units_.size()) return {};
       if ((unit >> 8 & 1) != 0) {
         const std::size_t begin = units_[at] & ((1u << 31) - 1);
-        if (begin >= texts_.size() || (static_cast<unsigned char>(texts_[begin]) & 0xC0) == 0x80) return std::string_view();
+        if (begin >= texts_.size() || (static_cast<unsigned char>(texts_[begin]) & 0xC0) == 0x80)
+          return std::string_view();
         return std::string_view(texts_.c_str() + begin);  // up to the zero byte
       }
     }

@@ -23,6 +23,8 @@ constexpr std::string_view kNoSpaceClass =
     R"(\x00-\x08\x0E-\x1F\x21-\x84\x86-\x9F\xA1-\x{167F}\x{1681}-\x{1FFF}\x{200B}-\x{2027}\x{202A}-\x{202E}\x{2030}-\x{205E}\x{2060}-\x{2FFF}\x{3001}-\x{10FFFF})";
 constexpr std::string_view kWordClass =
     R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F150}-\x{1F169}\x{1F170}-\x{1F189})";
+// Outside classes Oniguruma's \w has the small numbers of Latin-1 too.
+constexpr std::string_view kWordExtra = R"(\xB2\xB3\xB9\xBC-\xBE)";
 constexpr std::string_view kHexClass = "0-9A-Fa-f";
 
 // Rewrites what PCRE2 reads differently from Oniguruma, and refuses what cannot be rewritten.
@@ -62,8 +64,16 @@ class RegexRewriter {
     at_ += 2;
     if (c == 's') return put_class(kSpaceClass, false);
     if (c == 'S') return put_class(in_class_ ? kNoSpaceClass : kSpaceClass, !in_class_);
-    if (c == 'w') return put_class(kWordClass, false);
-    if (c == 'W') return put_class(kWordClass, true);
+    const std::string word = std::string(kWordClass) + std::string(in_class_ ? "" : kWordExtra);
+    if (c == 'w') return put_class(word, false);
+    if (c == 'W') return put_class(word, true);
+    if ((c == 'b' || c == 'B') && !in_class_) {
+      const std::string after = "(?<=[" + word + "])", before = "(?=[" + word + "])";
+      const std::string not_after = "(?<![" + word + "])", not_before = "(?![" + word + "])";
+      made_ +=
+          "(?:" + after + (c == 'b' ? not_before : before) + "|" + not_after + (c == 'b' ? before : not_before) + ")";
+      return;
+    }
     if (c == 'h') return put_class(kHexClass, false);
     if (c == 'H') return put_class(kHexClass, true);
     made_ += '\\';
@@ -155,7 +165,8 @@ class RegexPattern : public TextPattern {
   }
 
   void parts_of(std::string_view text, std::size_t shift, std::vector<MatchedPart>& parts) const override {
-    const std::unique_ptr<pcre2_match_data, FreeMatch> match(pcre2_match_data_create_from_pattern(code_.get(), nullptr));
+    const std::unique_ptr<pcre2_match_data, FreeMatch> match(
+        pcre2_match_data_create_from_pattern(code_.get(), nullptr));
     check(match != nullptr, about_, ": no memory for the regular expression");
     collect_parts(text, shift, parts, [&](std::size_t from, std::size_t& begin, std::size_t& end) {
       int found = search(text, from, *match, PCRE2_NO_UTF_CHECK);

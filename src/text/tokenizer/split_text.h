@@ -45,7 +45,7 @@ void apply_changes(NormalizedText& text, const std::vector<CharacterChange>& cha
 
 // A word of the text, or an added token in it.
 struct TextSplit {
-  std::uint32_t begin = 0;   // bytes of SplitText::text
+  std::uint32_t begin = 0;  // bytes of SplitText::text
   std::uint32_t end = 0;
   std::uint32_t origin = 0;  // where it begins in the original text
   std::int32_t token = -1;   // the id of an added token

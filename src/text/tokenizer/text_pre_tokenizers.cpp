@@ -30,8 +30,7 @@ class TextRewriter {
   void take(std::size_t begin, std::int32_t token = -1, std::uint32_t origin = 0) {
     if (begin >= size()) return;
     if (token < 0) origin = made_.aligned ? made_.alignment[begin].begin : 0;
-    made_.splits.push_back(
-        {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(size()), origin, token});
+    made_.splits.push_back({static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(size()), origin, token});
   }
   // An added token stays as it is.
   void copy(const TextSplit& split) {

@@ -1,10 +1,11 @@
+#include "headway/text_tokenizer.h"
+
 #include <algorithm>
 #include <span>
 
 #include "base/check.h"
 #include "base/json.h"
 #include "base/utf8.h"
-#include "headway/text_tokenizer.h"
 #include "text/tokenizer/text_tokenizer_data.h"
 
 namespace headway::inline v0 {

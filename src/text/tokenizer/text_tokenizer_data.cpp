@@ -11,22 +11,16 @@ namespace {
 
 // Counts the spaces that a token's text begins and ends with, for offsets without them. In a byte-level vocabulary
 // U+0120 is a space.
-void count_spaces(std::string_view text, bool added, internal::EncodedText::Token& token) {
+void count_spaces(std::string_view text, internal::EncodedText::Token& token) {
   constexpr char32_t kByteLevelSpace = 0x120;
   const internal::CharacterTable& table = internal::CharacterTable::get();
   bool leading = true;
-  unsigned trailing_bytes = 0;
-  internal::for_each_character(text, [&](char32_t c, std::size_t begin, std::size_t end) {
+  internal::for_each_character(text, [&](char32_t c, std::size_t, std::size_t) {
     const bool space = c == kByteLevelSpace || table.has(c, internal::kSpace);
-    const unsigned bytes = c == kByteLevelSpace && !added ? 1 : static_cast<unsigned>(end - begin);
     leading = leading && space;
-    if (leading) {
-      ++token.leading;
-      token.leading_bytes = static_cast<std::uint16_t>(token.leading_bytes + bytes);
-    }
-    trailing_bytes = space ? trailing_bytes + bytes : 0;
+    if (leading) ++token.leading;
+    token.trailing = space ? token.trailing + 1 : 0;
   });
-  token.trailing_bytes = static_cast<std::uint16_t>(trailing_bytes);
 }
 
 }  // namespace
@@ -94,6 +88,7 @@ internal::EncodedText TextTokenizer::Data::encode(std::string_view text) const {
   return with_spare([&](internal::TokenizerSpare& spare) {
     split(text, true, spare);
     internal::EncodedText encoded;
+    encoded.text = text;
     encoded.tokens.reserve(spare.split.splits.size() * 2);
     const internal::SplitText& words = spare.split;
     for (std::uint32_t word = 0; word < words.splits.size(); ++word) {
@@ -106,7 +101,7 @@ internal::EncodedText TextTokenizer::Data::encode(std::string_view text) const {
         if (post_processor.trims()) {
           const bool shown = is_added || model->shows_word();
           count_spaces(shown ? std::string_view(words.text).substr(begin, end - begin) : model->vocabulary().token(id),
-                       shown, token);
+                       token);
         }
         encoded.tokens.push_back(token);
       };

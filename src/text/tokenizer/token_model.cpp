@@ -32,8 +32,7 @@ class WordPieceModel : public TokenModel {
 
   void tokenize(std::string_view word, ModelSpare&, std::vector<WordToken>& tokens) const override {
     const std::size_t before = tokens.size();
-    const bool short_enough =
-        static_cast<std::int64_t>(word.size()) <= longest_ || count_characters(word) <= longest_;
+    const bool short_enough = static_cast<std::int64_t>(word.size()) <= longest_ || count_characters(word) <= longest_;
     for (std::size_t begin = 0; begin < word.size() && short_enough;) {
       std::uint32_t node = begin == 0 ? ByteTrie::kRoot : inside_;
       std::int32_t best = -1;
@@ -50,8 +49,8 @@ class WordPieceModel : public TokenModel {
         tokens.resize(before);
         break;
       }
-      tokens.push_back({static_cast<std::uint32_t>(best), static_cast<std::uint32_t>(begin),
-                        static_cast<std::uint32_t>(end)});
+      tokens.push_back(
+          {static_cast<std::uint32_t>(best), static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)});
       begin = end;
     }
     if (tokens.size() > before) return;

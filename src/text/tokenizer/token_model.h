@@ -26,7 +26,7 @@ struct ModelSpare {
   };
   struct PathNode {
     double score;
-    std::int32_t id;     // -1: not reached yet
+    std::int32_t id;      // -1: not reached yet
     std::uint32_t begin;  // of the piece that ends here
   };
   WordCache cache = {};

@@ -30,8 +30,8 @@ class UnigramModel : public TokenModel {
     scores_.reserve(pieces.size());
     vocabulary_.reserve(pieces.size(), pieces.size() * 8);
     for (const Json& piece : pieces) {
-      const bool pair = piece.is_array() && piece.items().size() == 2 && piece.items()[0].is_string() &&
-                        piece.items()[1].is_number();
+      const bool pair =
+          piece.is_array() && piece.items().size() == 2 && piece.items()[0].is_string() && piece.items()[1].is_number();
       check(pair, about, ": piece ", scores_.size(), " is ", piece.kind_name(), ", expected a text and a score");
       const double score = piece.items()[1].number();
       check(std::isfinite(score), about, ": the score of piece ", scores_.size(), " is not finite");
