@@ -19,7 +19,7 @@ TUNED = (
     r"hopper_float_(forward|backward)_kernel",
     r"backward_kernel.*BackwardTiles.*Li(64|128|256)EL.*BackwardRulesE[01]E",  # <T, dimension, rules, ordered>
     r"step_linear_cu.*product_kernel",
-    r"step_attention_cu.*attention_kernelI(13__nv_bfloat16|6__half)",
+    r"step_attention_kernelI(13__nv_bfloat16|6__half)",
 )
 
 

@@ -28,6 +28,11 @@ __device__ __forceinline__ void wait_for_previous() {
 #endif
 }
 
+// Asks for the 128 bytes at an address to be in the L2 cache soon.
+__device__ __forceinline__ void prefetch(const void* address) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+}
+
 // ---- clusters: blocks that read each other's shared memory ----
 
 __device__ __forceinline__ int cluster_rank() {

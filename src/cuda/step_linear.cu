@@ -116,6 +116,17 @@ __device__ float2 statistics_of(const ProductArguments<T>& a, const T* x, int pl
   return make_float2(mean, 1 / sqrtf(row_sum(squares, warps) / count + a.epsilon));
 }
 
+// Asks for the norm's weights, which would come late when the rows are there.
+template <typename T>
+__device__ void prefetch_norm(const ProductArguments<T>& a) {
+  constexpr int kLine = 128 / sizeof(T);
+  if (a.norm == StepNorm::none) return;
+  for (int column = static_cast<int>(threadIdx.x) * kLine; column < a.depth; column += kProductThreads * kLine) {
+    if (a.norm_weight) prefetch(a.norm_weight + column);
+    if (a.norm_bias) prefetch(a.norm_bias + column);
+  }
+}
+
 // (x - mean) * inverse * weight + bias of eight columns.
 template <typename T>
 __device__ uint4 normed(const ProductArguments<T>& a, uint4 bits, int column, float2 statistics) {
@@ -256,6 +267,7 @@ __global__ void __launch_bounds__(kProductThreads, 2) product_kernel(const __gri
   WeightStream<T, S> stream = {a, memory + threadIdx.x, rank, clusters, first_tile};
 #pragma unroll
   for (int stage = 0; stage < S::kStages; ++stage) stream.load(stage);
+  prefetch_norm(a);
   let_next_start();
   wait_for_previous();
   load_rows<T, S::kGroup>(a, rank, x);
