@@ -16,7 +16,8 @@ import small_bert
 import small_translator
 
 # Each .md and .zh-CN.md.
-DOCUMENTS = ["README", "docs/multi_head_attention", "docs/training", "docs/translation", "docs/models", "docs/gpu"]
+DOCUMENTS = ["README", "docs/multi_head_attention", "docs/training", "docs/translation", "docs/generation",
+             "docs/models", "docs/gpu"]
 # Headers of libheadway_text; their snippets find the directory "model", the training config "run.json", and what
 # small_bert.write_all() writes.
 TEXT_HEADERS = re.compile(r"#include <headway/(token\w+|text\w*|transl\w+|transformer_model|attention_view|"
