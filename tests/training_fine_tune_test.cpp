@@ -1,6 +1,7 @@
 // Fine-tuning of tiny models: every task learns a few examples by heart, frozen parts stay, runs resume and stop early.
 #include <gtest/gtest.h>
 
+#include "headway/device.h"
 #include "headway/fine_tuning.h"
 #include "headway/safetensors.h"
 #include "headway/text_tokenizer.h"
@@ -88,8 +89,7 @@ TEST(FineTune, OutOfScopeIsReportedApart) {
   EXPECT_TRUE(report.validations.empty());
 }
 
-TEST(FineTune, TagsSpans) {
-  const TemporaryDirectory directory;
+FineTuneConfig tag_run(const TemporaryDirectory& directory) {
   write_tiny_bert(directory / "bert", "BertForTokenClassification");
   std::string all;
   for (int i = 0; i < 10; ++i) {
@@ -104,6 +104,12 @@ TEST(FineTune, TagsSpans) {
   FineTuneConfig config = tiny_run(directory, FineTuneTask::tag);
   config.from_config = directory / "bert" / "config.json";
   config.data = config.test = directory / "spans.jsonl";
+  return config;
+}
+
+TEST(FineTune, TagsSpans) {
+  const TemporaryDirectory directory;
+  const FineTuneConfig config = tag_run(directory);
   const FineTuneReport report = fine_tune(config);
   EXPECT_EQ(score(report.test.at(0), "f1"), 100.0);
   EXPECT_EQ(headway::TransformerModel::load(config.output).options().labels.size(), 5u);
@@ -114,8 +120,7 @@ std::string question_json(const std::string& context, const std::string& questio
          R"(", "answers": [{"text": ")" + text + R"(", "answer_start": )" + std::to_string(begin) + "}]}]}";
 }
 
-TEST(FineTune, FindsAnswersInWindows) {
-  const TemporaryDirectory directory;
+FineTuneConfig answer_run(const TemporaryDirectory& directory) {
   write_tiny_bert(directory / "bert", "BertForQuestionAnswering");
   const std::string far = "the film was good the film was good the film was good the film was good ann wrote it";
   std::string paragraphs;
@@ -131,13 +136,17 @@ TEST(FineTune, FindsAnswersInWindows) {
   config.max_length = 16;
   config.stride = 4;
   config.steps = 150;
-  const FineTuneReport report = fine_tune(config);
+  return config;
+}
+
+TEST(FineTune, FindsAnswersInWindows) {
+  const TemporaryDirectory directory;
+  const FineTuneReport report = fine_tune(answer_run(directory));
   EXPECT_GT(score(report.test.at(0), "f1"), 99.0);
   EXPECT_GT(score(report.test.at(0), "exact"), 99.0);
 }
 
-TEST(FineTune, ALanguageModelOfCharacters) {
-  const TemporaryDirectory directory;
+FineTuneConfig language_model_run(const TemporaryDirectory& directory) {
   write_tiny_gpt2(directory / "config.json");
   std::string text;
   for (int i = 0; i < 60; ++i) text += "abcdefgh\n";
@@ -148,6 +157,12 @@ TEST(FineTune, ALanguageModelOfCharacters) {
   config.data = directory / "input.txt";
   config.validation_share = 0.2;
   config.learning_rate = 1e-2;
+  return config;
+}
+
+TEST(FineTune, ALanguageModelOfCharacters) {
+  const TemporaryDirectory directory;
+  const FineTuneConfig config = language_model_run(directory);
   const FineTuneReport report = fine_tune(config);
   EXPECT_LT(report.validations.back().loss, 0.3);
   const auto tokenizer = headway::TextTokenizer::load(config.output);
@@ -157,8 +172,7 @@ TEST(FineTune, ALanguageModelOfCharacters) {
   EXPECT_EQ(headway::TransformerModel::load(config.output).options().vocab_size, 9);
 }
 
-TEST(FineTune, TextToTextWithNewPieces) {
-  const TemporaryDirectory directory;
+FineTuneConfig text_to_text_run(const TemporaryDirectory& directory) {
   write_tiny_t5(directory / "config.json");
   std::string lines = "text\ttarget\n";
   const std::pair<const char*, const char*> pairs[] = {
@@ -174,13 +188,18 @@ TEST(FineTune, TextToTextWithNewPieces) {
   config.data = config.test = directory / "pairs.tsv";
   config.steps = 250;
   config.learning_rate = 1e-2;
+  return config;
+}
+
+TEST(FineTune, TextToTextWithNewPieces) {
+  const TemporaryDirectory directory;
+  const FineTuneConfig config = text_to_text_run(directory);
   const FineTuneReport report = fine_tune(config);
   EXPECT_GT(score(report.test.at(0), "rouge1"), 99.0);
   EXPECT_TRUE(fs::exists(config.output / "spiece.model"));
 }
 
-TEST(FineTune, MaskedWordsAreLearned) {
-  const TemporaryDirectory directory;
+FineTuneConfig masked_words_run(const TemporaryDirectory& directory) {
   write_tiny_bert(directory / "bert", "BertForMaskedLM");
   std::string text;
   for (int i = 0; i < 60; ++i) text += "ann ate food\n";
@@ -193,8 +212,34 @@ TEST(FineTune, MaskedWordsAreLearned) {
   config.steps = 150;
   config.validate_every = 15;
   config.learning_rate = 1e-2;
-  const FineTuneReport report = fine_tune(config);
+  return config;
+}
+
+TEST(FineTune, MaskedWordsAreLearned) {
+  const TemporaryDirectory directory;
+  const FineTuneReport report = fine_tune(masked_words_run(directory));
   EXPECT_LT(report.validations.back().loss, 0.7);  // ln 3 is what knows nothing of the neighbours
+}
+
+// Every task on a device beside the CPU, in float32 and with 16-bit parameters.
+TEST(FineTune, DeviceAndCpuAgree) {
+  if (headway::cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
+  for (const auto& make : {classify_run, tag_run, answer_run, language_model_run, text_to_text_run, masked_words_run}) {
+    const TemporaryDirectory directory;
+    FineTuneConfig config = make(directory);
+    config.steps = 3;
+    config.dropout = 0.0;
+    double losses[3] = {};
+    for (const int run : {0, 1, 2}) {
+      config.device = run == 0 ? "cpu" : "cuda";
+      config.precision = run == 2 ? headway::DType::bfloat16 : headway::DType::float32;
+      config.output = directory / ("run" + std::to_string(run));
+      const FineTuneReport report = fine_tune(config);
+      losses[run] = (report.test.empty() ? report.validations : report.test).back().loss;
+    }
+    EXPECT_NEAR(losses[1], losses[0], 1e-3 * losses[0]) << config.to_json();
+    EXPECT_NEAR(losses[2], losses[0], 5e-2 * losses[0]) << config.to_json();
+  }
 }
 
 TEST(FineTune, FrozenPartsKeepTheirWeights) {

@@ -132,6 +132,9 @@ TEST(TrainingReaders, SpansToTagsAndBack) {
   const std::vector<std::int64_t> tags = tags_of_spans(text, spans, labels);
   EXPECT_EQ(tags, (std::vector<std::int64_t>{kNoLabel, 0, 3, 4, 1, 1, kNoLabel}));
   EXPECT_EQ(spans_of_tags(text, tags, labels), spans);
+  // Where spans overlap, the first counts.
+  EXPECT_EQ(tags_of_spans(text, {{3, 9, "day"}, {3, 9, "time"}, {8, 10, "time"}}, labels),
+            (std::vector<std::int64_t>{kNoLabel, 0, 1, 2, 2, 3, kNoLabel}));
   // I- without its B- begins a span; another label ends one.
   EXPECT_EQ(spans_of_tags(text, {0, 2, 4, 4, 0, 2, 0}, labels),
             (std::vector<TextSpan>{{0, 2, "day"}, {3, 7, "time"}, {9, 10, "day"}}));

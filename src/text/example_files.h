@@ -35,7 +35,7 @@ struct TextSpan {
 };
 struct SpanText {
   std::string text;
-  std::vector<TextSpan> spans;  // in order, none overlaps another
+  std::vector<TextSpan> spans;  // by begin, end, label; they may overlap
 };
 // Reads a .json or .jsonl of {"text", "spans": [{"begin", "end", "label"}]} or of restaurant8k's objects. The files
 // count characters.

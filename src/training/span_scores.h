@@ -16,7 +16,8 @@ inline constexpr std::int64_t kNoLabel = -100;  // of tokens that are not predic
 // "O", then "B-x", "I-x" for every label x.
 std::vector<std::string> tag_names(const std::vector<std::string>& labels);
 
-// The tag of every token: B- for a span's first, I- for the others that overlap it; kNoLabel for special tokens.
+// The tag of every token: B- for a span's first, I- for the others that overlap it; kNoLabel for special tokens. Where
+// spans overlap, the first of them counts.
 std::vector<std::int64_t> tags_of_spans(const TokenizedText& text, const std::vector<TextSpan>& spans,
                                         const std::vector<std::string>& labels);
 // The spans of tags, one per token; a span begins at B-x, and at I-x where no x is before it.
