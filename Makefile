@@ -12,7 +12,7 @@ help:  ## Show this list
 
 deps:  ## Install the Debian packages that building and testing need
 	@tools/install_packages.sh g++ cmake ninja-build ccache pkg-config python3 libhwy-dev libgtest-dev \
-	  nlohmann-json3-dev libsentencepiece-dev libzip-dev libcli11-dev
+	  nlohmann-json3-dev libsentencepiece-dev libzip-dev libpcre2-dev libutf8proc-dev libcli11-dev
 
 deps-arm: deps
 	@tools/install_packages.sh g++-aarch64-linux-gnu qemu-user googletest

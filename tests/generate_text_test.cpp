@@ -7,6 +7,7 @@
 
 #include "generate/beam.h"
 #include "headway/autograd.h"
+#include "headway/device.h"
 #include "headway/ops.h"
 #include "headway/text_generator.h"
 #include "headway/text_to_text.h"
@@ -398,6 +399,58 @@ TEST(GenerateText, AttentionOfEncoderDecoders) {
   EXPECT_NEAR(sum(steps[1].cross[1]).item(), 1.0, 1e-5);
 }
 
+// The same tokens on a device, whose buffers the host may not touch.
+TEST(GenerateTextOnADevice, FindsWhatTheCpuFinds) {
+  if (headway::cuda_device_count() == 0) GTEST_SKIP() << headway::describe_cuda();
+  const std::vector<Ids> prompts = {ids_of(5, 1), ids_of(1, 2), ids_of(11, 3)};
+  const std::vector<GenerateOptions> ways = {
+      {.max_new_tokens = 9, .ignore_end = true},
+      {.max_new_tokens = 9,
+       .temperature = 1.2,
+       .top_k = 20,
+       .top_p = 0.9,
+       .ignore_end = true,
+       .seed = 3,
+       .num_return = 2},
+      {.max_new_tokens = 9, .stop_ids = {7}, .ignore_end = true, .beams = 3},
+      {.max_new_tokens = 9, .repetition_penalty = 1.3, .ignore_end = true, .beams = 2},
+      {.max_new_tokens = 9, .no_repeat_ngram = 2, .ignore_end = true, .weights = headway::Weights::per_head},
+  };
+  for (const FamilyCase& family : {decoders()[0], decoders()[1], decoders()[6], decoders()[9]}) {
+    SCOPED_TRACE(family.name);
+    const TransformerModel model = make_model(family);
+    std::vector<std::vector<Ids>> expected;
+    for (const GenerateOptions& options : ways) {
+      std::vector<Ids>& tokens = expected.emplace_back();
+      for (const auto& texts : TextGenerator(model).generate(prompts, options)) tokens.push_back(texts.front().tokens);
+    }
+    model.to(headway::Device::cuda());
+    const TextGenerator generator(model);
+    for (std::size_t way = 0; way < ways.size(); ++way) {
+      SCOPED_TRACE(way);
+      const auto found = generator.generate(prompts, ways[way]);
+      for (std::size_t i = 0; i < prompts.size(); ++i) EXPECT_EQ(found[i].front().tokens, expected[way][i]);
+    }
+    const headway::PromptCache prefix = generator.read_prompt(ids_of(5, 1));
+    EXPECT_EQ(generator.generate(Ids{}, {.max_new_tokens = 9, .ignore_end = true, .prefix = &prefix}).tokens,
+              expected[0][0]);
+  }
+}
+
+TEST(GenerateTextOnADevice, FollowsEncoderDecoders) {
+  if (headway::cuda_device_count() == 0) GTEST_SKIP() << headway::describe_cuda();
+  for (const FamilyCase& family : encoder_decoders()) {
+    SCOPED_TRACE(family.name);
+    const TransformerModel model = make_model(family);
+    const std::vector<Ids> sources = {ids_of(9, 1), ids_of(3, 2)};
+    const headway::TextToTextOptions options = {.generate = {.max_new_tokens = 8, .ignore_end = true, .beams = 2}};
+    const auto expected = TextToText(model).run(sources, options);
+    model.to(headway::Device::cuda());
+    const auto found = TextToText(model).run(sources, options);
+    for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(found[i].best.front().tokens, expected[i].best.front().tokens);
+  }
+}
+
 TEST(GenerateText, BadInputIsNamed) {
   const TextGenerator generator(make_model(decoders()[0]));
   const auto message = [&](const Ids& prompt, const GenerateOptions& options) {
@@ -412,10 +465,9 @@ TEST(GenerateText, BadInputIsNamed) {
   EXPECT_EQ(message({3}, {.num_return = 2}),
             "generate: num_return is 2, expected at most beams, 1, where nothing is drawn");
   EXPECT_EQ(message({3}, {.stop = {"x"}}), "generate: stop is given, and the model has no tokenizer");
-  EXPECT_EQ(message_of([&] { generator.generate("text"); }),
-            "TextGenerator: the model has no tokenizer, expected token ids");
+  EXPECT_EQ(message_of([&] { generator.generate("text"); }), "the model has no tokenizer, expected token ids");
   EXPECT_EQ(message_of([&] { TextToText(make_model(decoders()[0])); }),
-            "TextToText: the model of family gpt2 is not an encoder-decoder; decoders alone are run by TextGenerator");
+            "the model of family gpt2 is not an encoder-decoder; decoders alone are run by TextGenerator");
   // The last position may be read, and one more token follows it.
   EXPECT_EQ(generator.generate(ids_of(64, 1), {.max_new_tokens = 9, .ignore_end = true}).tokens.size(), 1U);
 }

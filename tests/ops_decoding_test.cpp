@@ -318,6 +318,33 @@ TEST(Decoding, PackedWeightsGiveTheSameProducts) {
   }
 }
 
+// Weights of 16 bits are read as they lie; the sums are float32.
+TEST(Decoding, FewRowsOf16Bits) {
+  using headway::Activation;
+  for (const DType dtype : {DType::bfloat16, DType::float16}) {
+    const double tolerance = dtype == DType::bfloat16 ? 0.06 : 0.01;
+    for (const std::int64_t rows : {1, 2, 3}) {
+      for (const std::int64_t outputs : {2, 30, 518}) {
+        for (const std::int64_t inputs : {1, 37, 256}) {
+          const Tensor x = Tensor::randn({rows, inputs}, 1).to(dtype), bias = Tensor::randn({outputs}, 2).to(dtype);
+          const double size = 1 / std::sqrt(static_cast<double>(inputs));
+          const Tensor weight = scale(Tensor::randn({outputs, inputs}, 3), size).to(dtype);
+          const PackedWeight packed = pack_weight(weight, bias), bare = pack_weight(weight, {});
+          const auto exact = [](const Tensor& tensor) { return tensor.to(DType::float32); };
+          const Tensor expected = linear(exact(x), exact(weight), exact(bias));
+          expect_near(linear_step(x, packed), expected, tolerance);
+          expect_near(linear_step(x, bare), linear(exact(x), exact(weight)), tolerance);
+          expect_near(linear_step(x, packed, {.activation = Activation::relu}), relu(expected), tolerance);
+          const Tensor added = Tensor::randn({rows, outputs}, 4).to(dtype);
+          expect_near(linear_step(x, packed, {.added = added}), add(exact(added), expected), tolerance);
+          const Tensor gated = mul(silu(expected.slice(1, 0, outputs / 2)), expected.slice(1, outputs / 2, outputs));
+          expect_near(linear_step(x, packed, {.activation = Activation::silu, .gated = true}), gated, 2 * tolerance);
+        }
+      }
+    }
+  }
+}
+
 TEST(Decoding, MovesATensorTowardsAnother) {
   for (const std::int64_t count : {1, 100, 100'000}) {
     const Tensor target = Tensor::randn({count}, 1), source = Tensor::randn({count}, 2);

@@ -10,6 +10,7 @@
 #include "headway/threads.h"
 #include "support/files.h"
 #include "support/message_of.h"
+#include "support/small_families.h"
 #include "support/tiny_text_model.h"
 
 namespace {
@@ -28,7 +29,9 @@ std::vector<std::vector<double>> hidden_of(const TextEncoder& encoder, const std
   const headway::NoGradGuard no_grad;
   const std::vector<std::int64_t> ids = encoder.tokenizer().encode(text);
   const Tensor tokens = Tensor::from(ids, {1, static_cast<std::int64_t>(ids.size())});
-  const Tensor hidden = encoder.model().forward({.tokens = tokens}).hidden;
+  const bool encodes = encoder.model().options().kind == headway::ModelKind::encoder_decoder;
+  const Tensor hidden =
+      (encodes ? encoder.model().encode({.tokens = tokens}) : encoder.model().forward({.tokens = tokens})).hidden;
   std::vector<std::vector<double>> rows;
   for (std::int64_t t = 0; t < hidden.size(1); ++t) rows.push_back(hidden[0][t].to_vector());
   return rows;
@@ -174,6 +177,20 @@ TEST(TextEncoder, ATokenizerOfAnotherModelIsFound) {
 }
 
 // ---- directories ----
+
+TEST(TextEncoder, EveryFamilyEmbeds) {
+  for (const SmallFamily& family : small_families()) {
+    const TemporaryDirectory directory;
+    save_tiny(headway::TransformerModel::from_config(family.config()), directory / "model");
+    const TextEncoder encoder(directory / "model");
+    EXPECT_EQ(encoder.model().options().head.kind, headway::HeadKind::none) << family.name;
+    const Tensor vectors = encoder.embed(kTexts, {.batch_tokens = 12});
+    for (std::size_t i = 0; i < kTexts.size(); ++i) {
+      expect_near(pooled(hidden_of(encoder, kTexts[i]), TextPooling::mean), vectors[static_cast<std::int64_t>(i)],
+                  family.name + " of " + kTexts[i]);
+    }
+  }
+}
 
 TEST(TextEncoder, ADirectoryComesBack) {
   const TemporaryDirectory directory;

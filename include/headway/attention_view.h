@@ -39,7 +39,7 @@ HEADWAY_API AttentionRecord attend(const Translator& translator, const std::stri
 struct AttendOptions {
   std::string pair = {};                   // encoders: the second text of a pair
   std::optional<std::string> target = {};  // the text that the decoder writes; default: the model's own
-  std::int64_t max_new_tokens = -1;        // of the model's own text; -1: none for a decoder alone, 64 otherwise
+  std::int64_t max_new_tokens = -1;  // of the model's own text; -1: none for a decoder alone, else as its config says
 };
 
 // The attention of a model of any family over `text`. Encoders have the part "encoder"; decoders "decoder", over the

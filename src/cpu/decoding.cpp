@@ -102,6 +102,39 @@ void gate(const Tensor& y, Activation activation, const Tensor& result) {
   });
 }
 
+// Up to this many rows, 16-bit weights are read once for each and no tile is filled.
+constexpr std::int64_t kFewRows = 2;
+
+// y = x W^T + bias + added for few rows and 16-bit weights, activated.
+void multiply_few_rows(const LinearStep& task, const Tensor& x, Activation activation, const Tensor& y) {
+  const std::int64_t rows = x.size(0), depth = x.size(1), outputs = y.size(1);
+  const Tensor values = x.to(DType::float32).contiguous();
+  constexpr std::int64_t kWeights = 1 << 16;  // of a task
+  const std::int64_t outputs_of_task = std::max<std::int64_t>(4, kWeights / std::max<std::int64_t>(1, depth) / 4 * 4);
+  const std::int64_t parts = divide_up(outputs, outputs_of_task);
+  const auto bytes = static_cast<std::int64_t>(item_size(x.dtype()));
+  parallel_for(rows * parts, [&](std::int64_t index, int) {
+    const std::int64_t row = index / parts, first = index % parts * outputs_of_task;
+    const std::int64_t count = std::min(outputs_of_task, outputs - first);
+    const auto part_of = [&](const Tensor& tensor, std::int64_t of_row) {
+      return tensor.defined() ? row_of(tensor, of_row) + first * bytes : nullptr;
+    };
+    std::byte* result = row_of(y, row) + first * bytes;
+    decoding_kernels().weight_rows(
+        {.dtype = x.dtype(),
+         .outputs = count,
+         .depth = depth,
+         .x = tensor_data<const float>(values) + row * depth,
+         .weight = row_of(task.weight, first),
+         .bias = task.bias.defined() ? tensor_data<std::byte>(task.bias) + first * bytes : nullptr,
+         .added = part_of(task.added, row),
+         .result = result});
+    if (activation == Activation::none) return;
+    pointwise_kernels().activate(
+        {.activation = activation, .dtype = x.dtype(), .count = count, .x = result, .result = result});
+  });
+}
+
 // result = a b + bias + added. The sums of a packed weight start from what is added, except for 16-bit results, which
 // cannot hold sums.
 void add_product(CpuBackend& backend, const LinearStep& task, MatmulProblem problem) {
@@ -176,6 +209,11 @@ void CpuBackend::linear_step(const LinearStep& task) {
           Tensor::empty({rows}, statistics)});
   }
   const Tensor y = task.gated ? Tensor::empty({rows, outputs}, dtype) : task.result;
+  if (rows <= kFewRows && item_size(dtype) <= 2 && !task.packed.defined()) {
+    multiply_few_rows(task, x, task.gated ? Activation::none : task.activation, y);
+    if (task.gated) gate(y, task.activation, task.result);
+    return;
+  }
   MatmulProblem problem = {.rows = rows, .columns = outputs, .depth = x.size(1)};
   problem.activation = task.gated ? Activation::none : task.activation;
   problem.a = {tensor_data<std::byte>(x), x.stride(0), x.stride(1), 0, dtype};

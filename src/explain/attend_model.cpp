@@ -8,15 +8,13 @@
 #include "explain/model_tokens.h"
 #include "headway/attention_view.h"
 #include "headway/autograd.h"
-#include "headway/ops.h"
+#include "headway/text_generator.h"
+#include "headway/text_to_text.h"
 #include "nn/evaluation_guard.h"
 
 namespace headway::inline v0 {
 namespace internal {
 namespace {
-
-// Tokens that an encoder-decoder writes where the options do not say.
-constexpr std::int64_t kUsualNewTokens = 64;
 
 using TokenIds = std::vector<std::int64_t>;
 
@@ -24,10 +22,7 @@ using TokenIds = std::vector<std::int64_t>;
 class AttendingJob {
  public:
   AttendingJob(const TransformerModel& model, const TextTokenizer& tokenizer, const AttendOptions& options)
-      : model_(model), tokenizer_(tokenizer), options_(options) {
-    const std::vector<Tensor> parameters = model.parameters();
-    if (!parameters.empty()) device_ = parameters.front().device();
-  }
+      : model_(model), tokenizer_(tokenizer), options_(options) {}
 
   AttentionRecord run(const std::string& text) {
     check(!is_blank(text), "attend: text is blank, expected a sentence");
@@ -42,9 +37,7 @@ class AttendingJob {
   }
 
  private:
-  Tensor one_text(const TokenIds& ids) const {
-    return Tensor::from(ids, {1, static_cast<std::int64_t>(ids.size())}).to(device_);
-  }
+  static Tensor one_text(const TokenIds& ids) { return Tensor::from(ids, {1, static_cast<std::int64_t>(ids.size())}); }
 
   // The text of tokens, without those that the tokenizer does not have.
   std::string text_of(TokenIds ids) const {
@@ -58,13 +51,10 @@ class AttendingJob {
   AttentionRecord run_encoder();
   AttentionRecord run_decoder();
   AttentionRecord run_encoder_decoder();
-  // The most probable tokens after `given`, until the end or `most` of them; the end itself is included.
-  TokenIds written(const TokenIds& given, std::int64_t most, const Tensor& memory) const;
 
   const TransformerModel& model_;
   const TextTokenizer& tokenizer_;
   const AttendOptions& options_;
-  Device device_ = Device::cpu();
   AttentionRecord record_;
 };
 
@@ -111,7 +101,8 @@ AttentionRecord AttendingJob::run_decoder() {
     more = tokenizer_.encode(*options_.target, false);
     record_.target = repaired_utf8(*options_.target);
   } else if (options_.max_new_tokens > 0) {
-    more = written(ids, options_.max_new_tokens, {});
+    const GenerateOptions most_likely = {.max_new_tokens = options_.max_new_tokens, .temperature = 0.0};
+    more = TextGenerator(model_).generate(ids, most_likely).tokens;
     record_.target = text_of(more);
   }
   for (const std::int64_t id : more) shown.push_back(shown_token(tokenizer_, id));
@@ -132,9 +123,9 @@ AttentionRecord AttendingJob::run_encoder_decoder() {
     target = tokenizer_.encode(*options_.target);
     record_.target = repaired_utf8(*options_.target);
   } else {
-    const Tensor memory = model_.encode({.tokens = one_text(source.ids)}).hidden;
-    const std::int64_t most = options_.max_new_tokens < 0 ? kUsualNewTokens : options_.max_new_tokens;
-    target = written({*start}, most, memory);
+    TextToTextOptions own;
+    if (options_.max_new_tokens >= 0) own.generate.max_new_tokens = options_.max_new_tokens;
+    target = TextToText(model_).run(std::vector<TokenIds>{source.ids}, own).front().best.front().tokens;
     record_.target = text_of(target);
   }
   check_tokens("target", target, model_.options().decoder);
@@ -152,23 +143,6 @@ AttentionRecord AttendingJob::run_encoder_decoder() {
   add_part("decoder", shown(target), shown(read), seen.decoder_weights);
   add_part("cross", shown(target), source_tokens, seen.cross_weights);
   return std::move(record_);
-}
-
-TokenIds AttendingJob::written(const TokenIds& given, std::int64_t most, const Tensor& memory) const {
-  const TransformerModelOptions& options = model_.options();
-  const auto already = static_cast<std::int64_t>(given.size());
-  if (options.decoder.max_positions > 0) most = std::min(most, options.decoder.max_positions - already);
-  TokenIds tokens, next = given;
-  ModelCache cache;
-  while (static_cast<std::int64_t>(tokens.size()) < most) {
-    const ModelResult result = model_.decode({.tokens = one_text(next), .last_only = true}, cache, memory);
-    const Tensor logits = result.logits.select(0, 0);
-    const auto best = static_cast<std::int64_t>(argmax(logits.select(0, logits.size(0) - 1)).item());
-    tokens.push_back(best);
-    next = {best};
-    if (std::find(options.eos_ids.begin(), options.eos_ids.end(), best) != options.eos_ids.end()) break;
-  }
-  return tokens;
 }
 
 }  // namespace

@@ -20,11 +20,14 @@ std::int64_t power_of_two_from(std::int64_t count) {
 DecodingBatch::DecodingBatch(const StepDecoder& decoder, std::vector<BatchSequence> sequences,
                              const BatchOptions& options)
     : decoder_(decoder), sequences_(std::move(sequences)), options_(options) {
+  constexpr std::int64_t kLeastTokens = 256;
   constexpr std::int64_t kLengths = 32;  // buffers have a multiple of it, so that the next batch fits into them
   const auto count = static_cast<std::int64_t>(sequences_.size());
   BufferSize size = {.rows = power_of_two_from(count) * power_of_two_from(options.forks),
                      .tokens = divide_up(options.most_tokens, kLengths) * kLengths,
                      .best = options.best};
+  // On the CPU this is address space alone: the next batch may well be longer.
+  if (decoder.weights().device().is_cpu()) size.tokens = power_of_two_from(std::max(size.tokens, kLeastTokens));
   EncodedSources encoded;
   if (decoder.weights().has_sources) {
     SourceList sources;

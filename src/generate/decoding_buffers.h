@@ -42,7 +42,7 @@ struct RowState {
   std::vector<std::int64_t> positions = {};  // of the newest tokens
   std::vector<std::int64_t> newest = {};
   std::vector<std::int64_t> parents;         // the row of the step before that each row continues
-  std::vector<std::int64_t> entries = {};         // where each row puts its keys and values
+  std::vector<std::int64_t> entries = {};    // where each row puts its keys and values
   std::vector<std::int64_t> sequences = {};  // numbers for the random draws
   std::vector<std::int64_t> sources;         // of each row, where there are sources
 };
@@ -61,13 +61,15 @@ struct PackedPrompts {
   PackedPrompts(std::span<const PromptPart> prompts, Device device);
 
   std::span<const PromptPart> prompts;
-  Tensor tokens;                    // [rows] int64
-  Tensor positions;                 // [rows] int64
-  Tensor entries;                   // [rows] int32
-  Tensor sources;                   // [rows] int32
-  std::vector<std::size_t> ending;  // prompts whose last token is here
-  std::vector<std::int64_t> ends;   // the rows of those tokens
-  std::int64_t last_position = 0;   // one past the largest
+  Tensor tokens;                     // [rows] int64
+  Tensor positions;                  // [rows] int64
+  Tensor entries;                    // [rows] int32
+  Tensor sources;                    // [rows] int32
+  std::vector<std::int64_t> counts;  // tokens of each prompt
+  std::vector<std::size_t> ending;   // prompts whose last token is here
+  std::vector<std::int64_t> ends;    // the rows of those tokens
+  std::vector<Tensor> rotations;     // one for each of the weights' rotaries
+  std::int64_t last_position = 0;    // one past the largest
 };
 
 // Keys and values of some tokens, one tensor per layer: [tokens, 2 * kv_heads * head_dim].

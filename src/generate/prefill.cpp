@@ -11,7 +11,22 @@ namespace {
 // Tokens that go through the decoder together: enough for large products, few enough for the caches.
 constexpr std::int64_t kPassTokens = 1024;
 
+std::int64_t count_of(const PromptPart& prompt) { return static_cast<std::int64_t>(prompt.tokens.size()); }
+
 Tensor joined_rows(const std::vector<Tensor>& parts) { return parts.size() == 1 ? parts.front() : concat(parts); }
+
+// Attention of all prompts, each counts[i] rows of `projected` over tokens[i]: in one call where that is possible.
+Tensor attend_all(const StepScores& scores, const Tensor& projected, const std::vector<std::int64_t>& counts,
+                  const std::vector<Tensor>& tokens) {
+  if (tokens.size() > 1 && !scores.distance_bias.defined()) return attend_prompts(scores, projected, counts, tokens);
+  std::vector<Tensor> attended;
+  std::int64_t first = 0;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    attended.push_back(attend_prompt(scores, projected.slice(0, first, first + counts[i]), tokens[i]).output);
+    first += counts[i];
+  }
+  return joined_rows(attended);
+}
 
 }  // namespace
 
@@ -20,7 +35,8 @@ PackedPrompts::PackedPrompts(std::span<const PromptPart> all, Device device) : p
   std::vector<std::int32_t> entry_of, source_of;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const PromptPart& prompt = all[i];
-    const auto count = static_cast<std::int64_t>(prompt.tokens.size());
+    const std::int64_t count = count_of(prompt);
+    counts.push_back(count);
     ids.insert(ids.end(), prompt.tokens.begin(), prompt.tokens.end());
     for (std::int64_t t = 0; t < count; ++t) places.push_back(prompt.past + t);
     entry_of.resize(ids.size(), static_cast<std::int32_t>(prompt.entry));
@@ -73,11 +89,7 @@ void DecodingBuffers::append_prompts(std::size_t layer, const Tensor& projected,
   task.entries = packed.entries;
   task.origins = {};
   const std::int64_t rotary = weights_.layers[layer].self.rotary;
-  if (rotary >= 0) {
-    RotationTable& table = rotations_[static_cast<std::size_t>(rotary)];
-    table.reserve(packed.last_position);
-    task.rotation = table.depends_on_length() ? table.of_length(packed.prompts.front().length) : table.rows();
-  }
+  if (rotary >= 0) task.rotation = packed.rotations[static_cast<std::size_t>(rotary)];
   cache_append(task);
 }
 
@@ -87,38 +99,34 @@ Tensor DecodingBuffers::attend_sources(std::size_t layer, const Tensor& query, c
 
 // In the last layer only the last tokens of prompts need more than their keys and values.
 Tensor DecodingBuffers::prefill_pass(std::span<const PromptPart> prompts) {
-  const PackedPrompts packed(prompts, weights_.device());
-  const auto attend = [&](std::size_t layer, const Tensor& rows, const PromptPart& prompt) {
-    const Tensor all =
-        past_[layer].select(0, prompt.entry).slice(0, 0, prompt.past + static_cast<std::int64_t>(prompt.tokens.size()));
-    return attend_prompt(weights_.layers[layer].self.scores, rows, all).output;
+  PackedPrompts packed(prompts, weights_.device());
+  for (RotationTable& table : rotations_) {
+    table.reserve(packed.last_position);
+    packed.rotations.push_back(table.depends_on_length() ? table.of_length(prompts.front().length) : table.rows());
+  }
+  const auto tokens_of = [&](std::size_t layer, const PromptPart& prompt) {
+    return past_[layer].select(0, prompt.entry).slice(0, 0, prompt.past + count_of(prompt));
   };
   const std::size_t last = weights_.layers.size() - 1;
   Tensor x = run_layers(
       weights_, last, embed_tokens(weights_, packed.tokens, packed.positions),
       [&](std::size_t layer, const Tensor& projected) {
         append_prompts(layer, projected, packed);
-        std::vector<Tensor> attended;
-        std::int64_t first = 0;
-        for (const PromptPart& prompt : prompts) {
-          const auto count = static_cast<std::int64_t>(prompt.tokens.size());
-          attended.push_back(attend(layer, projected.slice(0, first, first + count), prompt));
-          first += count;
-        }
-        return joined_rows(attended);
+        std::vector<Tensor> tokens;
+        for (const PromptPart& prompt : prompts) tokens.push_back(tokens_of(layer, prompt));
+        return attend_all(weights_.layers[layer].self.scores, projected, packed.counts, tokens);
       },
       [&](std::size_t layer, const Tensor& query) { return attend_sources(layer, query, packed.sources); });
   const DecoderLayerWeights& layer = weights_.layers[last];
   const Tensor projected = project_attention(layer.self, x);
   append_prompts(last, projected, packed);
   if (packed.ending.empty()) return {};
-  std::vector<Tensor> attended;
-  for (std::size_t i = 0; i < packed.ending.size(); ++i) {
-    const std::int64_t row = packed.ends[i];
-    attended.push_back(attend(last, projected.slice(0, row, row + 1), prompts[packed.ending[i]]));
-  }
+  std::vector<Tensor> tokens;
+  for (const std::size_t prompt : packed.ending) tokens.push_back(tokens_of(last, prompts[prompt]));
   const Tensor ends = Tensor::from(packed.ends, {static_cast<std::int64_t>(packed.ends.size())}).to(weights_.device());
-  x = finish_attention(layer.self, gather_rows(x, ends), joined_rows(attended));
+  const Tensor attended =
+      attend_all(layer.self.scores, gather_rows(projected, ends), std::vector<std::int64_t>(tokens.size(), 1), tokens);
+  x = finish_attention(layer.self, gather_rows(x, ends), attended);
   if (layer.cross) {
     const Tensor sources = gather_rows(packed.sources, ends);
     x = finish_attention(*layer.cross, x, attend_sources(last, project_attention(*layer.cross, x), sources));

@@ -22,27 +22,52 @@ Tensor prompt_bias(const Tensor& distance_bias, std::int64_t past, std::int64_t 
   return bias.to(dtype).to(distance_bias.device());
 }
 
-}  // namespace
+AttentionOptions options_of(const StepScores& scores) {
+  AttentionOptions options = {.causal = Causal::bottom_right, .scale = scores.scale};
+  if (scores.window >= 0) options.window.left = scores.window;
+  if (scores.softcap > 0) options.softcap = scores.softcap;
+  options.alibi_slopes = scores.alibi_slopes;
+  options.sinks = scores.sinks;
+  return options;
+}
 
-PromptAttention attend_prompt(const StepScores& scores, const Tensor& projected, const Tensor& keys_values,
-                              Weights weights) {
+PromptAttention attend_rows(const StepScores& scores, const Tensor& projected, const Tensor& keys_values,
+                            const AttentionOptions& options) {
   const std::int64_t queries = projected.size(0), keys = keys_values.size(0);
   const Tensor query =
       projected.view({queries, scores.heads + 2 * scores.kv_heads, scores.head_dim}).slice(1, 0, scores.heads);
   const Tensor both = keys_values.view({keys, 2 * scores.kv_heads, scores.head_dim});
   const auto heads_first = [](const Tensor& x) { return x.transpose(0, 1).unsqueeze(0); };
-  AttentionOptions options = {.causal = Causal::bottom_right, .scale = scores.scale, .weights = weights};
-  if (scores.window >= 0) options.window.left = scores.window;
-  if (scores.softcap > 0) options.softcap = scores.softcap;
-  options.alibi_slopes = scores.alibi_slopes;
-  options.sinks = scores.sinks;
-  if (scores.distance_bias.defined()) {
-    options.bias = prompt_bias(scores.distance_bias, keys - queries, keys, projected.dtype());
-  }
   const AttentionResult result = attention(heads_first(query), heads_first(both.slice(1, 0, scores.kv_heads)),
                                            heads_first(both.slice(1, scores.kv_heads, 2 * scores.kv_heads)), options);
   return {result.output.select(0, 0).transpose(0, 1).reshape({queries, scores.heads * scores.head_dim}),
           result.weights};
+}
+
+}  // namespace
+
+PromptAttention attend_prompt(const StepScores& scores, const Tensor& projected, const Tensor& keys_values,
+                              Weights weights) {
+  AttentionOptions options = options_of(scores);
+  options.weights = weights;
+  if (scores.distance_bias.defined()) {
+    const std::int64_t keys = keys_values.size(0);
+    options.bias = prompt_bias(scores.distance_bias, keys - projected.size(0), keys, projected.dtype());
+  }
+  return attend_rows(scores, projected, keys_values, options);
+}
+
+Tensor attend_prompts(const StepScores& scores, const Tensor& projected, const std::vector<std::int64_t>& queries,
+                      const std::vector<Tensor>& keys_values) {
+  std::vector<std::int64_t> query_ends = {0}, key_ends = {0};
+  for (std::size_t i = 0; i < queries.size(); ++i) {
+    query_ends.push_back(query_ends.back() + queries[i]);
+    key_ends.push_back(key_ends.back() + keys_values[i].size(0));
+  }
+  AttentionOptions options = options_of(scores);
+  options.cu_query_lengths = query_ends;
+  options.cu_key_lengths = key_ends;
+  return attend_rows(scores, projected, concat(keys_values), options).output;
 }
 
 PromptAttention attend_memory(const StepScores& scores, const Tensor& query, const Tensor& keys_values,

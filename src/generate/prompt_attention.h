@@ -1,6 +1,9 @@
 // Attention over the tokens of one sequence by attention() itself: for prompts, and where weights are asked for.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "generate/decoder_weights.h"
 #include "headway/attention.h"
 
@@ -15,6 +18,11 @@ struct PromptAttention {
 // are normed and rotated, keys_values [tokens, 2 * kv_heads * head_dim].
 PromptAttention attend_prompt(const StepScores& scores, const Tensor& projected, const Tensor& keys_values,
                               Weights weights = Weights::none);
+
+// The same for several sequences end to end: queries[i] rows of `projected` belong to the tokens of keys_values[i].
+// Without distance_bias.
+Tensor attend_prompts(const StepScores& scores, const Tensor& projected, const std::vector<std::int64_t>& queries,
+                      const std::vector<Tensor>& keys_values);
 
 // query [queries, heads * head_dim] over a source: keys_values [tokens, 2 * kv_heads * head_dim].
 PromptAttention attend_memory(const StepScores& scores, const Tensor& query, const Tensor& keys_values,

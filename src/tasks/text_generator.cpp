@@ -38,7 +38,7 @@ std::optional<TextTokenizer> tokenizer_in(const std::filesystem::path& directory
 }
 
 void check_decoder(const TransformerModel& model) {
-  check(model.options().kind == ModelKind::decoder, "TextGenerator: the model of family ", model.family(),
+  check(model.options().kind == ModelKind::decoder, "the model of family ", model.family(),
         " is not a decoder alone; encoder-decoders are run by TextToText");
 }
 
@@ -57,7 +57,7 @@ TextGenerator::TextGenerator(TransformerModel model, std::optional<TextTokenizer
 }
 
 std::vector<std::int64_t> TextGenerator::encode(std::string_view prompt) const {
-  check(tokenizer_.has_value(), "TextGenerator: the model has no tokenizer, expected token ids");
+  check(tokenizer_.has_value(), "the model has no tokenizer, expected token ids");
   std::vector<std::int64_t> ids = tokenizer_->encode(prompt);
   const std::optional<std::int64_t> first = defaults_->bos ? defaults_->bos : tokenizer_->bos_id();
   if (ids.empty() && first) ids.push_back(*first);
@@ -74,7 +74,7 @@ std::vector<std::vector<GeneratedText>> TextGenerator::generate(const std::vecto
   std::vector<std::vector<std::int64_t>> ids;
   for (const std::string& prompt : prompts) {
     if (options.prefix) {
-      check(tokenizer_.has_value(), "TextGenerator: the model has no tokenizer, expected token ids");
+      check(tokenizer_.has_value(), "the model has no tokenizer, expected token ids");
       ids.push_back(tokenizer_->encode(prompt, /*special_tokens=*/false));
     } else {
       ids.push_back(encode(prompt));

@@ -12,7 +12,7 @@ using internal::check;
 
 namespace {
 
-constexpr const char* kRun = "TextToText";
+constexpr const char* kRun = "run";
 constexpr std::int64_t kDefaultTargetTokens = 256;  // where neither the options nor the config say
 
 }  // namespace
@@ -23,7 +23,7 @@ TextToText::TextToText(const std::filesystem::path& directory, const GeneratorOp
 
 TextToText::TextToText(TransformerModel model, std::optional<TextTokenizer> tokenizer)
     : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {
-  check(model_.options().kind == ModelKind::encoder_decoder, "TextToText: the model of family ", model_.family(),
+  check(model_.options().kind == ModelKind::encoder_decoder, "the model of family ", model_.family(),
         " is not an encoder-decoder; decoders alone are run by TextGenerator");
   decoder_ = std::make_shared<const internal::StepDecoder>(model_);
   defaults_ = std::make_shared<const internal::GenerationDefaults>(internal::generation_defaults(model_));
@@ -35,7 +35,7 @@ TextToTextResult TextToText::run(std::string_view text, const TextToTextOptions&
 
 std::vector<TextToTextResult> TextToText::run(const std::vector<std::string>& texts,
                                               const TextToTextOptions& options) const {
-  check(tokenizer_.has_value(), kRun, ": the model has no tokenizer, expected token ids");
+  check(tokenizer_.has_value(), "the model has no tokenizer, expected token ids");
   const std::int64_t most = decoder_->weights().most_source;
   std::vector<std::vector<std::int64_t>> sources;
   std::vector<bool> truncated;
@@ -58,8 +58,8 @@ std::vector<TextToTextResult> TextToText::run(const std::vector<std::vector<std:
   internal::GenerationDefaults defaults = *defaults_;
   if (options.first_token) defaults.forced_first = options.first_token;
   const std::optional<std::int64_t> start = defaults.decoder_start ? defaults.decoder_start : defaults.bos;
-  check(start.has_value(), kRun, ": the config has no decoder_start_token_id");
-  internal::check_ids(kRun, "decoder_start_token_id of config", 0, {*start}, weights.vocab_size());
+  check(start.has_value(), "config.json: there is no decoder_start_token_id");
+  internal::check_ids("config.json", "decoder_start_token_id", 0, {*start}, weights.vocab_size());
   internal::GenerationInput job = {.function = kRun,
                                    .decoder = *decoder,
                                    .defaults = defaults,

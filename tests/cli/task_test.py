@@ -3,12 +3,20 @@
 import array
 import json
 import os
+import pathlib
 import pty
+import re
+import shutil
 import subprocess
+import sys
+import unittest
 
 import program_test
 from program_test import ProgramTest
-from task_models import WIDTH, write_model
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+from small_bert import WIDTH, write_all, write_model
 
 LINES = ["I love it", "", "the cat sat.", "Ada was in Paris", "cats"]
 
@@ -80,7 +88,8 @@ class Embed(ProgramTest):
         self.bad(1, "none", "embed", "--model", "none", "x")
         self.bad(2, "--output is a.txt", *self.command, "--output", "a.txt", "x")
         self.bad(2, "exclude each other", *self.command, "--output", "a.npy", "--json", "x")
-        self.bad(1, 'there is no prompt "query", and the model has no prompts', *self.command, "--prompt-name", "query", "x")
+        self.bad(1, 'there is no prompt "query", and the model has no prompts', *self.command, "--prompt-name", "query",
+                 "x")
         self.bad(1, "no/a.npy", *self.command, "--output", "no/a.npy", "x")
         self.bad(2, "--dtype", *self.command, "--dtype", "int3", "x")
         (self.model / "tokenizer.json").write_text("{")
@@ -205,3 +214,20 @@ class AttendAnEncoder(ProgramTest):
         self.bad(1, "--head is 3, expected 1 to 2", *command, "--head", 3, "the cat")
         self.bad(2, "--to is given", *command, "--to", "de", "the cat")
         self.bad(1, "is an encoder", *command, "--target", "x", "the cat")
+
+
+class ModelsDocument(ProgramTest):
+    """docs/models.md: its commands run as they are written."""
+
+    @unittest.skipUnless(shutil.which("bash"), "there is no bash")
+    def test_commands(self):
+        write_all(self.work)
+        text = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+        commands = re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+        self.assertGreaterEqual(len(commands), 6)
+        path = f"{pathlib.Path(program_test.program).parent}:{os.environ['PATH']}"
+        done = subprocess.run(["bash", "-euxo", "pipefail", "-c", "".join(commands)], cwd=self.work, check=False,
+                              env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=200)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for name in ("vectors.npy", "page.html"):
+            self.assertGreater((self.work / name).stat().st_size, 0, name)

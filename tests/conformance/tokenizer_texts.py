@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pathlib
+import unicodedata
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -21,15 +22,13 @@ WRITTEN = [
 ]
 
 RANGES = [(0x20, 0x7F), (0x20, 0x7F), (0x61, 0x7B), (0xA0, 0x250), (0x250, 0x370), (0x300, 0x370), (0x370, 0x600), (0x600, 0x700),
-          (0x900, 0xE00), (0xE00, 0x1000), (0x1100, 0x1200), (0x1E00, 0x2000), (0x2000, 0x2070), (0x2070, 0x2C00), (0x3000, 0x3100),
+          (0x700, 0x900), (0x900, 0xE00), (0xE00, 0x1000), (0x1600, 0x1E00), (0x10000, 0x12000), (0x1100, 0x1200), (0x1E00, 0x2000), (0x2000, 0x2070), (0x2070, 0x2C00), (0x3000, 0x3100),
           (0x4E00, 0x5200), (0xAC00, 0xAE00), (0xF900, 0xFB50), (0xFE00, 0xFFFE), (0x1F300, 0x1F700), (0x1D400, 0x1D800), (0x20000, 0x20100)]
 
 
-def is_old(character):
-    """Whether the character is in all versions of Unicode that the libraries were made from."""
-    import unicodedata
-
-    return unicodedata.ucd_3_2_0.category(character) != "Cn" or 0x1F300 <= ord(character) < 0x1F600
+def is_assigned(character):
+    """Whether Unicode has the character, in the version that this Python knows."""
+    return unicodedata.category(character) not in ("Cn", "Co", "Cs")
 
 
 def drawn(random, longest=60):
@@ -41,7 +40,7 @@ def drawn(random, longest=60):
             continue
         begin, end = random.choice(RANGES)
         character = chr(random.randrange(begin, end))
-        if is_old(character):
+        if is_assigned(character):
             parts.append(character)
     return "".join(parts)
 

@@ -5,6 +5,7 @@ Small tokenizers of every kind are trained here with drawn options; the one of a
 name a folder with texts.
 """
 
+import functools
 import json
 import pathlib
 import random
@@ -12,6 +13,7 @@ import sys
 import tempfile
 
 from headway_program import Tally, call, parser
+from tokenizer_directories import compare_directories
 from tokenizer_kinds import KINDS
 from tokenizer_texts import WRITTEN, broken, drawn, real
 
@@ -35,6 +37,13 @@ def expected(encoding, texts):
     return {"ids": encoding.ids, "offsets": offsets, "words": words, "types": encoding.type_ids}
 
 
+def run(program, directory, *arguments, lines, data=None):
+    """`headway tokenizer`: one output value for each line, which is JSON."""
+    data = "".join(json.dumps(line) + "\n" for line in lines).encode() if data is None else data
+    output = call(program, "tokenizer", *arguments, "--model", directory, data=data)
+    return [json.loads(line) for line in output.split("\n")[:-1]]
+
+
 class Suite:
     """One tokenizer on both sides."""
 
@@ -47,9 +56,7 @@ class Suite:
 
     def run(self, *arguments, lines, data=None):
         """One output value for each line, which is JSON."""
-        data = "".join(json.dumps(line) + "\n" for line in lines).encode() if data is None else data
-        output = call(self.program, "tokenizer", *arguments, "--model", self.directory, data=data)
-        return [json.loads(line) for line in output.split("\n")[:-1]]
+        return run(self.program, self.directory, *arguments, lines=lines, data=data)
 
     def compare(self, what, line, ours, theirs):
         """Counts a text; the first field that differs is shown."""
@@ -138,6 +145,10 @@ def main():
             suite.pairs(generator, WRITTEN)
             suite.decoding(generator, WRITTEN + long_texts[:50])
             suite.broken(generator)
+        if not options.kind or options.kind == "directories":
+            directories = work / "directories"
+            directories.mkdir()
+            compare_directories(lambda directory: functools.partial(run, options.program, directory), tally, directories, long_texts, options.seed)
     return tally.finish()
 
 

@@ -75,6 +75,30 @@ def marian_config_seeds():
     return files | {"nothing": b"", "array": b"[]", "cut": text_of(config)[:60], "deep": b"[" * 500, "not_utf8": b'{"\xff":1}'}
 
 
+def model_config_seeds():
+    encoder = {"vocab_size": 40, "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 2,
+               "intermediate_size": 8, "max_position_embeddings": 32}
+    rope = {"rope_type": "yarn", "factor": 2.0, "rope_theta": 500, "original_max_position_embeddings": 16}
+    sizes = {"d_model": 12, "vocab_size": 40}
+    configs = {
+        "bert": encoder, "roberta": encoder, "modernbert": encoder | {"layer_types": ["full_attention"] * 2},
+        "distilbert": {"dim": 12, "n_heads": 3, "architectures": ["DistilBertForSequenceClassification"],
+                       "id2label": {"0": "a", "1": "b", "2": "c"}},
+        "gpt2": {"n_embd": 12, "n_head": 3, "architectures": ["GPT2LMHeadModel"]},
+        "llama": encoder | {"rope_parameters": rope, "eos_token_id": [1, 2]},
+        "qwen3": encoder | {"rope_scaling": {"type": "linear", "factor": 2}},
+        "phi3": encoder | {"rope_scaling": {"type": "longrope", "short_factor": [1, 1, 1], "long_factor": [2, 2, 2]}},
+        "gemma3": {"text_config": encoder}, "bart": sizes, "marian": sizes,
+        "t5": sizes | {"feed_forward_proj": "gated-gelu"},
+    }
+    files = {name: text_of({"model_type": name} | config) for name, config in configs.items()}
+    changes = {"another": {"model_type": "rwkv"}, "negative": {"hidden_size": -12}, "odd": {"num_attention_heads": 5},
+               "huge": {"vocab_size": 1 << 70}, "labels": {"architectures": ["BertForTokenClassification"],
+                                                           "id2label": {"1": "a"}}}
+    files |= {name: text_of({"model_type": "bert"} | encoder | change) for name, change in changes.items()}
+    return files | {"nothing": b"", "array": b"[]", "cut": files["llama"][:60], "not_utf8": b'{"\xff":1}'}
+
+
 def tokenizer_seeds():
     vocabulary = {"</s>": 0, "<unk>": 1, "\u2581a": 2, "\u2581few": 3, ">>deu<<": 4, "<pad>": 5}
     config = {"eos_token": "</s>", "pad_token": {"content": "<pad>"}, "separate_vocabs": False,
@@ -133,8 +157,8 @@ def text_tokenizer_seeds():
                     "pieces_cut": piece[:-2]}
 
 
-SEEDS = {"safetensors": safetensors_seeds, "marian_config": marian_config_seeds, "tokenizer": tokenizer_seeds,
-         "text_tokenizer": text_tokenizer_seeds, "pairs": pairs_seeds}
+SEEDS = {"safetensors": safetensors_seeds, "marian_config": marian_config_seeds,
+         "model_config": model_config_seeds, "tokenizer": tokenizer_seeds, "text_tokenizer": text_tokenizer_seeds, "pairs": pairs_seeds}
 
 
 def main():

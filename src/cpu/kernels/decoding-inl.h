@@ -149,6 +149,36 @@ class TokenAttention {
   Real* scores_;               // (heads, stride)
 };
 
+// Four outputs at a time, each read from end to end, for sequential access.
+template <typename T>
+void multiply_weight_rows(const WeightRowsTask& task) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  const T* weight = reinterpret_cast<const T*>(task.weight);
+  const auto at = [](const std::byte* values, std::int64_t i)
+                      HEADWAY_INNER { return values ? convert<float>(reinterpret_cast<const T*>(values)[i]) : 0.0f; };
+  for (std::int64_t o = 0; o < task.outputs; o += 4) {
+    const std::int64_t last = task.outputs - 1;
+    const T* w0 = weight + o * task.depth;
+    const T* w1 = weight + std::min(o + 1, last) * task.depth;
+    const T* w2 = weight + std::min(o + 2, last) * task.depth;
+    const T* w3 = weight + std::min(o + 3, last) * task.depth;
+    V s0 = hn::Zero(d), s1 = hn::Zero(d), s2 = hn::Zero(d), s3 = hn::Zero(d);
+    for_each_vector(d, task.depth, [&](std::int64_t i, auto part) HEADWAY_INNER {
+      const V x = load(d, task.x + i, part);
+      s0 = hn::MulAdd(x, load(d, w0 + i, part), s0);
+      s1 = hn::MulAdd(x, load(d, w1 + i, part), s1);
+      s2 = hn::MulAdd(x, load(d, w2 + i, part), s2);
+      s3 = hn::MulAdd(x, load(d, w3 + i, part), s3);
+    });
+    float sums[4];
+    sum_of_four(d, s0, s1, s2, s3, sums);
+    for (std::int64_t i = o; i < std::min(o + 4, task.outputs); ++i) {
+      reinterpret_cast<T*>(task.result)[i] = convert<T>(sums[i - o] + at(task.bias, i) + at(task.added, i));
+    }
+  }
+}
+
 // One head: target = rotate(norm(source)).
 template <typename T>
 HWY_INLINE void head_of_row(const HeadRowTask& task, const T* source, T* target) {

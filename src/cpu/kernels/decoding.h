@@ -38,6 +38,18 @@ constexpr std::size_t token_attention_workspace(std::int64_t heads, std::int64_t
   return static_cast<std::size_t>(heads * (2 * head_dim + tokens + kMostLanes) + 2 * kMostLanes) * sizeof(double);
 }
 
+// result = x W^T + bias + added of one row for some outputs, by weights of 16 bits as they lie.
+struct WeightRowsTask {
+  DType dtype = DType::bfloat16;
+  std::int64_t outputs = 0;
+  std::int64_t depth = 0;
+  const float* x = nullptr;           // (depth)
+  const std::byte* weight = nullptr;  // (outputs, depth)
+  const std::byte* bias = nullptr;    // (outputs); null: none
+  const std::byte* added = nullptr;   // (outputs); null: none
+  std::byte* result = nullptr;        // (outputs)
+};
+
 // Heads of one row that are normed and rotated: target = rotate(norm(source)), which may be the same memory.
 struct HeadRowTask {
   DType dtype = DType::float32;
@@ -77,6 +89,7 @@ struct PowerRowTask {
 
 struct DecodingKernels {
   void (*token_attention)(const TokenAttentionTask& task) noexcept = nullptr;
+  void (*weight_rows)(const WeightRowsTask& task) noexcept = nullptr;
   void (*head_row)(const HeadRowTask& task) noexcept = nullptr;
   void (*power_row)(const PowerRowTask& task) noexcept = nullptr;
   void (*logit_row)(const LogitRowTask& task) noexcept = nullptr;

@@ -14,6 +14,10 @@ void token_attention(const TokenAttentionTask& task) noexcept {
   with_element(task.dtype, [&](auto element) HWY_ATTR { TokenAttention<decltype(element)>(task).run(); });
 }
 
+void weight_rows(const WeightRowsTask& task) noexcept {
+  task.dtype == DType::bfloat16 ? multiply_weight_rows<bfloat16>(task) : multiply_weight_rows<float16>(task);
+}
+
 void head_row(const HeadRowTask& task) noexcept {
   with_element(task.dtype, [&](auto element) HWY_ATTR {
     using T = decltype(element);
@@ -33,7 +37,7 @@ void logit_row(const LogitRowTask& task) noexcept {
 
 }  // namespace
 
-void add_decoding(KernelSet& set) { set.decoding = {token_attention, head_row, power_row, logit_row}; }
+void add_decoding(KernelSet& set) { set.decoding = {token_attention, weight_rows, head_row, power_row, logit_row}; }
 
 }  // namespace headway::inline v0::internal::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

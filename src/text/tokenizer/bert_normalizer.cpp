@@ -1,6 +1,4 @@
 // BERT's normalizer: clean text, spaces around Chinese characters, no accents, lower case.
-#include <utf8proc.h>
-
 #include "base/utf8.h"
 #include "text/tokenizer/json_fields.h"
 #include "text/tokenizer/normalizer.h"
@@ -20,8 +18,8 @@ class BertNormalizer : public TextNormalizer {
       : clean_(clean), chinese_(chinese), strip_(accents), lowercase_(lowercase) {
     for (char32_t c = 0; c < 128; ++c) {
       char32_t one = c;
-      if (clean_ && is_removed(c)) one = 0x80;
       if (clean_ && table_.has(c, kSpace)) one = ' ';
+      if (clean_ && is_removed(c)) one = 0x80;  // of spaces U+000B and U+000C
       if (lowercase_ && c >= 'A' && c <= 'Z') one = c + 32;
       ascii_[c] = static_cast<unsigned char>(one);
     }
@@ -87,11 +85,10 @@ class BertNormalizer : public TextNormalizer {
       if (!(bits & kNonspacing)) append_lower(made, c, from);
       return;
     }
-    utf8proc_int32_t parts[32] = {};
-    const auto options = static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | UTF8PROC_STABLE);
-    const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), parts, 32, options, nullptr);
-    for (int n = 0; n < count && n < 32; ++n) {
-      const auto part = static_cast<char32_t>(parts[n]);
+    std::array<char32_t, 32> parts = {};
+    const int count = decompose_character(c, false, parts);
+    for (int n = 0; n < count; ++n) {
+      const char32_t part = parts[static_cast<std::size_t>(n)];
       if (!table_.has(part, kNonspacing)) append_lower(made, part, from);
     }
   }

@@ -156,6 +156,7 @@ class SentencePieceFamily {
     const std::string begin = parts_.token("bos_token", gemma ? "<bos>" : "<s>");
     const std::string end = parts_.token("eos_token", gemma ? "<eos>" : "</s>");
     parts_.token("pad_token", gemma ? "<pad>" : nullptr);
+    parts_.token("mask_token", gemma ? "<mask>" : nullptr);
     pieces_ = model_.pieces;
     use_bpe(unknown, gemma ? "GemmaTokenizer" : "LlamaTokenizer");
     const bool prefix = flag_field(parts_.config, "add_prefix_space", parts_.about, true);

@@ -3,6 +3,7 @@
 #include "base/utf8.h"
 #include "text/tokenizer/json_fields.h"
 #include "text/tokenizer/old_parts.h"
+#include "text/tokenizer/unicode.h"
 
 namespace headway::inline v0::internal {
 namespace {
@@ -20,6 +21,15 @@ std::vector<std::string_view> lines_of(std::string_view text) {
     lines.push_back(line);
   }
   return lines;
+}
+
+// Without the white space at the end.
+std::size_t trimmed_length(std::string_view text) {
+  std::size_t length = 0;
+  for_each_character(text, [&](char32_t c, std::size_t, std::size_t end) {
+    if (!CharacterTable::get().has(c, kSpace)) length = end;
+  });
+  return length;
 }
 
 bool is_one_of(const std::string& family, std::initializer_list<std::string_view> names) {
@@ -53,7 +63,7 @@ OldTokenizer convert_word_pieces(OldParts parts, const std::string& lines) {
   Json vocabulary = Json::object();
   for (std::string_view line : lines_of(lines)) {
     std::string token = repaired_utf8(line);
-    while (!token.empty() && is_white_space(static_cast<unsigned char>(token.back()))) token.pop_back();
+    token.resize(trimmed_length(token));
     vocabulary.set(token, static_cast<std::int64_t>(tokens.size()));
     tokens.push_back(std::move(token));
     check(static_cast<std::int64_t>(tokens.size()) <= kMostTokens, parts.about, ": vocab.txt has too many lines");

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "base/utf8.h"
+#include "text/tokenizer/unicode_versions.h"
 
 namespace headway::inline v0::internal {
 namespace {
@@ -40,9 +41,9 @@ bool keeps_alone(char32_t c, int options) {
 }
 
 unsigned stable_bits(char32_t c, const utf8proc_property_t& property) {
-  if (property.combining_class != 0) return kReordered;
+  if (combining_class(c) != 0) return kReordered;
   if (is_hangul_syllable(c)) return kStableNfc | kStableNfkc;
-  const bool decomposes = property.decomp_seqindex != UINT16_MAX;
+  const bool decomposes = property.decomp_seqindex != UINT16_MAX && !is_in_ranges(kYoungDecomposed, c);
   // utf8proc's numbers of characters that can be the second of a composed pair.
   const bool second =
       (property.comb_index != UINT16_MAX && property.comb_index >= 0x8000) || is_hangul_vowel_or_final(c);
@@ -99,6 +100,11 @@ std::uint16_t find_bits(char32_t c) {
     default:
       break;
   }
+  // The tables of the reference say otherwise of these.
+  if (is_in_ranges(kYoungPunctuation, c)) bits ^= kPunctuation;
+  if (is_in_ranges(kYoungNonspacing, c)) bits ^= kNonspacing;
+  if (is_in_ranges(kYoungOther, c)) bits ^= kOther;
+  if (is_in_ranges(kYoungMarks, c)) bits ^= kMark;
   if (is_unicode_space(c)) bits |= kSpace;
   if (is_ascii_punctuation(c)) bits |= kPunctuation;
   if (is_letter_symbol(c) || c == 0x200C || c == 0x200D) bits |= kWordPart;
@@ -117,6 +123,32 @@ const CharacterTable& CharacterTable::get() {
 }
 
 std::uint16_t CharacterTable::outside_plane(char32_t character) { return find_bits(character); }
+
+int combining_class(char32_t character) {
+  if (is_in_ranges(kYoungOrdered, character)) return 0;
+  return utf8proc_get_property(static_cast<utf8proc_int32_t>(character))->combining_class;
+}
+
+int decompose_character(char32_t character, bool compatible, std::array<char32_t, 32>& parts) {
+  utf8proc_int32_t buffer[32] = {};
+  const auto options =
+      static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | UTF8PROC_STABLE | (compatible ? UTF8PROC_COMPAT : 0));
+  auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(character), buffer, 32, options, nullptr);
+  if (count <= 0 || count > 32 || is_in_ranges(kYoungDecomposed, character)) {
+    buffer[0] = static_cast<utf8proc_int32_t>(character);
+    count = 1;
+  }
+  for (std::size_t n = 0; n < static_cast<std::size_t>(count); ++n) parts[n] = static_cast<char32_t>(buffer[n]);
+  return static_cast<int>(count);
+}
+
+char32_t composed_character(char32_t first, char32_t second) {
+  utf8proc_int32_t pair[2] = {static_cast<utf8proc_int32_t>(first), static_cast<utf8proc_int32_t>(second)};
+  const auto length =
+      utf8proc_normalize_utf32(pair, 2, static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
+  if (length != 1 || is_in_ranges(kYoungDecomposed, static_cast<char32_t>(pair[0]))) return 0;
+  return static_cast<char32_t>(pair[0]);
+}
 
 int lower_case(char32_t character, std::array<char32_t, 2>& lower) {
   if (character == 0x130) {  // the one character whose lower case is two

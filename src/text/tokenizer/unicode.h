@@ -87,6 +87,13 @@ void for_each_character(std::string_view text, const Body& body) {
 // The lower case of a character: one, or the two of U+0130. Returns how many.
 int lower_case(char32_t character, std::array<char32_t, 2>& lower);
 
+// The canonical combining class.
+int combining_class(char32_t character);
+// The characters that NFD or, where `compatible`, NFKD makes of one. Returns how many.
+int decompose_character(char32_t character, bool compatible, std::array<char32_t, 32>& parts);
+// The character that two compose to, or 0.
+char32_t composed_character(char32_t first, char32_t second);
+
 // Whether a grapheme cluster ends between two characters; `state` is 0 at a cluster's begin.
 bool is_grapheme_break(char32_t left, char32_t right, std::int32_t& state);
 

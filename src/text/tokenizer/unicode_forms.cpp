@@ -1,6 +1,4 @@
 // NFC, NFD, NFKC and NFKD with the alignments that Hugging Face's tokenizers give them.
-#include <utf8proc.h>
-
 #include <algorithm>
 
 #include "text/tokenizer/normalizer.h"
@@ -14,8 +12,6 @@ struct Decomposed {
   int combining_class;
 };
 
-int class_of(char32_t c) { return utf8proc_get_property(static_cast<utf8proc_int32_t>(c))->combining_class; }
-
 void sort_marks(std::vector<Decomposed>& text, std::size_t begin) {
   std::stable_sort(text.begin() + static_cast<std::ptrdiff_t>(begin), text.end(),
                    [](const Decomposed& a, const Decomposed& b) { return a.combining_class < b.combining_class; });
@@ -25,35 +21,21 @@ std::vector<Decomposed> decompose(std::string_view text, bool compatible) {
   std::vector<Decomposed> all;
   all.reserve(text.size());
   std::size_t marks = 0;  // where the marks behind the last starter begin
-  const auto options =
-      static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | UTF8PROC_STABLE | (compatible ? UTF8PROC_COMPAT : 0));
+  std::array<char32_t, 32> pieces = {};
   for_each_character(text, [&](char32_t c, std::size_t, std::size_t) {
-    utf8proc_int32_t parts[32] = {};
-    auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), parts, 32, options, nullptr);
-    if (count <= 0 || count > 32) {
-      parts[0] = static_cast<utf8proc_int32_t>(c);
-      count = 1;
-    }
+    const int count = decompose_character(c, compatible, pieces);
     for (int n = 0; n < count; ++n) {
-      const auto part = static_cast<char32_t>(parts[n]);
-      const int combining_class = class_of(part);
-      if (combining_class == 0) {
+      const char32_t part = pieces[static_cast<std::size_t>(n)];
+      const int part_class = combining_class(part);
+      if (part_class == 0) {
         sort_marks(all, marks);
         marks = all.size() + 1;
       }
-      all.push_back({part, n == 0 ? 0 : 1, combining_class});
+      all.push_back({part, n == 0 ? 0 : 1, part_class});
     }
   });
   sort_marks(all, std::min(marks, all.size()));
   return all;
-}
-
-// The character that two compose to, or 0.
-char32_t composed(char32_t first, char32_t second) {
-  utf8proc_int32_t pair[2] = {static_cast<utf8proc_int32_t>(first), static_cast<utf8proc_int32_t>(second)};
-  const auto length =
-      utf8proc_normalize_utf32(pair, 2, static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
-  return length == 1 ? static_cast<char32_t>(pair[0]) : 0;
 }
 
 // Composes in place: a starter takes what follows unless a mark of the same or a higher class is between.
@@ -63,10 +45,9 @@ std::vector<CharacterChange> compose(const std::vector<Decomposed>& parts) {
   std::ptrdiff_t starter = -1;  // in `made`
   int last_class = -1;          // of the character behind the starter that stayed; -1: none
   for (const Decomposed& part : parts) {
-    if (starter >= 0 && (last_class < part.combining_class || last_class == -1) &&
-        !(last_class == 0 && part.combining_class == 0)) {
+    if (starter >= 0 && (last_class < part.combining_class || last_class == -1)) {
       CharacterChange& before = made[static_cast<std::size_t>(starter)];
-      if (const char32_t both = composed(before.character, part.character)) {
+      if (const char32_t both = composed_character(before.character, part.character)) {
         before.character = both;
         before.change += part.change - 1;
         continue;

@@ -100,3 +100,15 @@ def write_model(directory, head="BertModel", labels=()):
     (directory / "tokenizer_config.json").write_text(json.dumps(names), encoding="utf-8")
     write_safetensors(directory / "model.safetensors", shapes(head, len(labels)))
     return directory
+
+
+def write_all(directory):
+    """The directories of docs/models.md: one model for each task."""
+    write_model(directory / "all-MiniLM-L6-v2")
+    write_model(directory / "sentiment", "BertForSequenceClassification", ["negative", "positive"])
+    write_model(directory / "names", "BertForTokenClassification", ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"])
+    write_model(directory / "squad", "BertForQuestionAnswering")
+    write_model(directory / "bert-base-uncased", "BertForMaskedLM")
+    (directory / "page.txt").write_text("Ada was in Paris. The cat sat in it.\n", encoding="utf-8")
+    (directory / "lines.txt").write_text("I love it\nI hate it\n", encoding="utf-8")
+    (directory / "pairs.tsv").write_text("the cat sat\tit sat\n", encoding="utf-8")
