@@ -2,8 +2,8 @@
 """Tokens per second of Headway's tokenizers beside PyPI's tokenizers, on one thread and on the same texts.
 
 tokenizer_bench.py LIBRARY: where tokenizer_interface is. Tokenizers of each kind are trained first, or read from
-directories named with --model. HEADWAY_DATA may name a folder with texts. For each kind: one text at a time with offsets,
-in a batch with offsets, ids alone, decoding; the ratio is above 1 where Headway is faster.
+directories named with --model. HEADWAY_DATA may name a folder with texts. For each kind: one text at a time with
+offsets, in a batch with offsets, ids alone, decoding; the ratio is above 1 where Headway is faster.
 """
 
 import argparse
@@ -52,12 +52,16 @@ class Headway:
             total += len(part)
             ends[n] = total
         tokens = ctypes.c_int64()
-        seconds = self.library.tokenizer_encode(self.handle, b"".join(parts), ends, ctypes.c_int64(len(parts)), int(offsets), ctypes.byref(tokens))
+        seconds = self.library.tokenizer_encode(
+            self.handle, b"".join(parts), ends, ctypes.c_int64(len(parts)), int(offsets), ctypes.byref(tokens)
+        )
         return seconds, tokens.value
 
     def decode(self, ids):
         """Seconds."""
-        return self.library.tokenizer_decode(self.handle, (ctypes.c_int64 * len(ids))(*ids), ctypes.c_int64(len(ids)), 1)
+        return self.library.tokenizer_decode(
+            self.handle, (ctypes.c_int64 * len(ids))(*ids), ctypes.c_int64(len(ids)), 1
+        )
 
 
 def measure(name, tokenizer, ours, texts, rounds):
@@ -70,9 +74,10 @@ def measure(name, tokenizer, ours, texts, rounds):
     fast = best(rounds, lambda: timed(lambda: tokenizer.encode_batch_fast(texts)))
     ids = [i for encoding in tokenizer.encode_batch(texts) for i in encoding.ids]
     decoding = best(rounds, lambda: timed(lambda: tokenizer.decode(ids))) / best(rounds, lambda: ours.decode(ids))
-    print(f"{name:12} {tokens:8} tokens, {tokens / with_offsets / 1e6:6.2f} M/s with offsets, {tokens / ids_alone / 1e6:6.2f} M/s ids; ratio to tokenizers: "
-          f"one by one {single / with_offsets:5.2f}, batch {batch / with_offsets:5.2f}, ids {fast / ids_alone:5.2f}, decode {decoding:5.2f}; "
-          f"load {ours.load_seconds * 1e3:.0f} ms", flush=True)
+    rates = f"{tokens / with_offsets / 1e6:6.2f} M/s with offsets, {tokens / ids_alone / 1e6:6.2f} M/s ids"
+    ratios = f"one by one {single / with_offsets:5.2f}, batch {batch / with_offsets:5.2f}, ids {fast / ids_alone:5.2f}"
+    print(f"{name:12} {tokens:8} tokens, {rates}; ratio to tokenizers: {ratios}, decode {decoding:5.2f};", end=" ")
+    print(f"load {ours.load_seconds * 1e3:.0f} ms", flush=True)
 
 
 def main():
@@ -92,7 +97,13 @@ def main():
     library = ctypes.CDLL(str(options.library.resolve()))
     texts = real(options.texts)
     for directory in options.model:
-        measure(directory.name, Tokenizer.from_file(str(directory / "tokenizer.json")), Headway(library, directory), texts, options.rounds)
+        measure(
+            directory.name,
+            Tokenizer.from_file(str(directory / "tokenizer.json")),
+            Headway(library, directory),
+            texts,
+            options.rounds,
+        )
     if options.model:
         return
     with tempfile.TemporaryDirectory() as work:

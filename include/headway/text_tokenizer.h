@@ -48,7 +48,8 @@ struct TokenizeOptions {
 };
 
 // A tokenizer.json, or SentencePiece's model beside a tokenizer_config.json. Copying it shares it; members may be
-// called from several threads at once.
+// called from several threads at once. What the file says of truncation and padding is kept for save() and not applied:
+// TokenizeOptions says what is cut.
 class HEADWAY_API TextTokenizer {
  public:
   // Reads tokenizer.json, else spiece.model, sentencepiece.bpe.model, tokenizer.model, else vocab.json and merges.txt,

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Headway's tokenizers against PyPI's tokenizers: ids, offsets, words, types, decoded texts, one token at a time too.
 
-Small tokenizers of every kind are trained here with drawn options; the one of all-MiniLM-L6-v2 is real. HEADWAY_DATA may
-name a folder with texts.
+Small tokenizers of every kind are trained here with drawn options; the one of all-MiniLM-L6-v2 is real. HEADWAY_DATA
+may name a folder with texts.
 """
 
 import functools
@@ -69,12 +69,18 @@ class Suite:
         for special, flags in ((True, []), (False, ["--no-special-tokens"])):
             ours = self.run("encode", "--json-lines", *flags, lines=texts)
             for text, one in zip(texts, ours, strict=True):
-                self.compare("text", text, one, expected(self.tokenizer.encode(text, add_special_tokens=special), [text]))
+                self.compare(
+                    "text", text, one, expected(self.tokenizer.encode(text, add_special_tokens=special), [text])
+                )
 
     def pairs(self, generator, texts):
         """Pairs, whole and cut."""
         lines = [[generator.choice(texts), generator.choice(texts)] for _ in range(60)]
-        for length, side, which in ((0, "right", "longest_first"), (17, "right", "longest_first"), (9, "left", "longest_first")):
+        for length, side, which in (
+            (0, "right", "longest_first"),
+            (17, "right", "longest_first"),
+            (9, "left", "longest_first"),
+        ):
             self.tokenizer.no_truncation()
             flags = []
             if length:
@@ -83,6 +89,34 @@ class Suite:
             ours = self.run("encode", "--json-lines", *flags, lines=lines)
             for line, one in zip(lines, ours, strict=True):
                 self.compare(f"pair cut to {length}", line, one, expected(self.tokenizer.encode(*line), line))
+        self.tokenizer.no_truncation()
+
+    def windows(self, generator, texts):
+        """Long second texts in windows that overlap. Theirs lose types and sequences behind the first window."""
+        short, long = [text for text in texts if text and len(text) < 30], [text for text in texts if len(text) > 200]
+        lines = [[generator.choice(short), generator.choice(long)] for _ in range(10)]
+        lines = [line for line in lines if len(self.tokenizer.encode(line[0]).ids) < 60]
+        for stride, side in ((0, "right"), (7, "right"), (7, "left")):
+            flags = ["--stride", stride, *(["--truncate-left"] if side == "left" else [])]
+            ours = self.run("encode", "--json-lines", "--windows", "--max-length", 100, *flags, lines=lines)
+            self.tokenizer.enable_truncation(100, stride=stride, strategy="only_second", direction=side)
+            for line, windows in zip(lines, ours, strict=True):
+                whole = self.tokenizer.encode(*line)
+                theirs = [expected(window, line) for window in [whole, *whole.overflowing]]
+                same = len(windows) == len(theirs) and all(windows[0][key] == theirs[0][key] for key in theirs[0])
+                same = same and all(
+                    one[key] == two[key] for one, two in zip(windows, theirs) for key in ("ids", "words")
+                )
+                self.tally.check(
+                    same,
+                    self.name,
+                    "windows",
+                    repr(line)[:300],
+                    len(windows),
+                    "expected",
+                    len(theirs),
+                    str(self.directory),
+                )
         self.tokenizer.no_truncation()
 
     def decoding(self, generator, texts):
@@ -99,7 +133,9 @@ class Suite:
                     theirs = self.tokenizer.decode(line, skip_special_tokens=skip)
                 except BaseException:  # a panic of theirs, where a decoder meets no token
                     continue
-                self.tally.check(one == theirs, self.name, "decode", line, repr(one), "expected", repr(theirs), str(self.directory))
+                self.tally.check(
+                    one == theirs, self.name, "decode", line, repr(one), "expected", repr(theirs), str(self.directory)
+                )
                 self.tally.check("".join(pieces) == theirs, self.name, "stream", line, pieces, "expected", repr(theirs))
 
     def broken(self, generator):
@@ -128,10 +164,17 @@ def main():
                 continue
             generator = random.Random(options.seed * 1000 + number)
             corpus = generator.sample(long_texts, min(250, len(long_texts))) + WRITTEN
-            texts = WRITTEN + [drawn(generator) for _ in range(options.count // 2)] + generator.sample(long_texts, min(40, len(long_texts)))
-            suite = Suite(tally, options.program, kind.__name__, kind(generator, corpus), work / f"{kind.__name__}-{number}")
+            texts = (
+                WRITTEN
+                + [drawn(generator) for _ in range(options.count // 2)]
+                + generator.sample(long_texts, min(40, len(long_texts)))
+            )
+            suite = Suite(
+                tally, options.program, kind.__name__, kind(generator, corpus), work / f"{kind.__name__}-{number}"
+            )
             suite.texts(texts)
             suite.pairs(generator, texts)
+            suite.windows(generator, texts)
             suite.decoding(generator, texts)
             suite.broken(generator)
         if not options.kind or options.kind == "minilm":
@@ -148,7 +191,13 @@ def main():
         if not options.kind or options.kind == "directories":
             directories = work / "directories"
             directories.mkdir()
-            compare_directories(lambda directory: functools.partial(run, options.program, directory), tally, directories, long_texts, options.seed)
+            compare_directories(
+                lambda directory: functools.partial(run, options.program, directory),
+                tally,
+                directories,
+                long_texts,
+                options.seed,
+            )
     return tally.finish()
 
 

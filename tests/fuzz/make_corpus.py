@@ -127,34 +127,84 @@ def pairs_seeds():
 def text_tokenizer_seeds():
     """Files of each kind of model, with the other components spread over them."""
     word_piece = {"type": "WordPiece", "unk_token": "[UNK]", "vocab": {"[UNK]": 0, "a": 1, "few": 2, "##w": 3}}
-    bpe = {"type": "BPE", "unk_token": "<unk>", "byte_fallback": True, "fuse_unk": True,
-           "vocab": {"<unk>": 0, "a": 1, "b": 2, "ab": 3, "\u2581": 4, "<0xC3>": 5}, "merges": ["a b"]}
+    bpe = {
+        "type": "BPE",
+        "unk_token": "<unk>",
+        "byte_fallback": True,
+        "fuse_unk": True,
+        "vocab": {"<unk>": 0, "a": 1, "b": 2, "ab": 3, "\u2581": 4, "<0xC3>": 5},
+        "merges": ["a b"],
+    }
     unigram = {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["\u2581", -1], ["a", -2.5], ["few", -3]]}
     words = {"type": "WordLevel", "unk_token": "u", "vocab": {"u": 0, "few": 1}}
     metaspace = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": True}
-    split = {"type": "Split", "pattern": {"Regex": "\\s+(?!\\S)|\\p{L}+"}, "behavior": "MergedWithNext", "invert": False}
-    added = [{"id": 9, "content": "<s>", "special": True, "lstrip": True}, {"id": 10, "content": "few", "single_word": True}]
-    template = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "x", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
-                "pair": [{"Sequence": {"id": "A"}}, {"Sequence": {"id": "B"}}], "special_tokens": {"x": {"id": "x", "ids": [1]}}}
-    steps = [{"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
-             {"type": "Strip", "content": " ", "start": 1, "stop": 1}]
+    split = {
+        "type": "Split",
+        "pattern": {"Regex": "\\s+(?!\\S)|\\p{L}+"},
+        "behavior": "MergedWithNext",
+        "invert": False,
+    }
+    added = [
+        {"id": 9, "content": "<s>", "special": True, "lstrip": True},
+        {"id": 10, "content": "few", "single_word": True},
+    ]
+    template = {
+        "type": "TemplateProcessing",
+        "single": [{"SpecialToken": {"id": "x", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+        "pair": [{"Sequence": {"id": "A"}}, {"Sequence": {"id": "B"}}],
+        "special_tokens": {"x": {"id": "x", "ids": [1]}},
+    }
+    steps = [
+        {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "},
+        {"type": "ByteFallback"},
+        {"type": "Fuse"},
+        {"type": "Strip", "content": " ", "start": 1, "stop": 1},
+    ]
     charsmap = {"type": "Precompiled", "precompiled_charsmap": "CAAAAAAEAIABAACAYQA="}
     files = {
-        "word_piece": {"model": word_piece, "normalizer": {"type": "BertNormalizer"}, "pre_tokenizer": {"type": "BertPreTokenizer"},
-                       "decoder": {"type": "WordPiece"}, "added_tokens": added},
-        "bpe": {"model": bpe, "normalizer": {"type": "Prepend", "prepend": "\u2581"}, "decoder": {"type": "Sequence", "decoders": steps}},
-        "unigram": {"model": unigram, "normalizer": {"type": "Sequence", "normalizers": [charsmap, {"type": "NFKC"}]},
-                    "pre_tokenizer": metaspace, "decoder": metaspace, "post_processor": template},
-        "words": {"model": words, "normalizer": {"type": "Replace", "pattern": {"Regex": "[a-e]"}, "content": ""},
-                  "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, {"type": "Digits"}, {"type": "UnicodeScripts"}]}},
-        "bytes": {"model": bpe, "pre_tokenizer": {"type": "ByteLevel"}, "decoder": {"type": "ByteLevel"},
-                  "post_processor": {"type": "RobertaProcessing", "sep": ["b", 2], "cls": ["a", 1]}},
+        "word_piece": {
+            "model": word_piece,
+            "normalizer": {"type": "BertNormalizer"},
+            "pre_tokenizer": {"type": "BertPreTokenizer"},
+            "decoder": {"type": "WordPiece"},
+            "added_tokens": added,
+        },
+        "bpe": {
+            "model": bpe,
+            "normalizer": {"type": "Prepend", "prepend": "\u2581"},
+            "decoder": {"type": "Sequence", "decoders": steps},
+        },
+        "unigram": {
+            "model": unigram,
+            "normalizer": {"type": "Sequence", "normalizers": [charsmap, {"type": "NFKC"}]},
+            "pre_tokenizer": metaspace,
+            "decoder": metaspace,
+            "post_processor": template,
+        },
+        "words": {
+            "model": words,
+            "normalizer": {"type": "Replace", "pattern": {"Regex": "[a-e]"}, "content": ""},
+            "pre_tokenizer": {
+                "type": "Sequence",
+                "pretokenizers": [split, {"type": "Digits"}, {"type": "UnicodeScripts"}],
+            },
+        },
+        "bytes": {
+            "model": bpe,
+            "pre_tokenizer": {"type": "ByteLevel"},
+            "decoder": {"type": "ByteLevel"},
+            "post_processor": {"type": "RobertaProcessing", "sep": ["b", 2], "cls": ["a", 1]},
+        },
         "far": {"model": {"type": "WordLevel", "vocab": {"a": 1 << 40}}},
     }
     seeds = {name: text_of(value) for name, value in files.items()}
     piece = b"\x0a\x0a\x0a\x03few\x15\x00\x00\x80\xbf"
-    return seeds | {"nothing": b"", "text": seeds["bpe"] + b"\0ab \xff ab", "pieces": b"\x0a\x09\x0a\x05<unk>\x18\x02" + piece,
-                    "pieces_cut": piece[:-2]}
+    return seeds | {
+        "nothing": b"",
+        "text": seeds["bpe"] + b"\0ab \xff ab",
+        "pieces": b"\x0a\x09\x0a\x05<unk>\x18\x02" + piece,
+        "pieces_cut": piece[:-2],
+    }
 
 
 SEEDS = {"safetensors": safetensors_seeds, "marian_config": marian_config_seeds,

@@ -12,7 +12,7 @@
 namespace headway::inline v0::internal {
 namespace {
 
-constexpr const char* kMark = "\xE2\x96\x81";
+constexpr const char* kSpacePiece = "\xE2\x96\x81";
 constexpr std::size_t kFairseqPieces = 3;    // <unk>, <s>, </s>, in whose place fairseq has four of its own
 constexpr std::size_t kPegasusOffset = 103;  // ids before the pieces
 constexpr const char* kMbartLanguages[] = {
@@ -35,7 +35,7 @@ std::string base64_of(std::string_view bytes) {
 }
 
 Json metaspace(const char* scheme, bool cuts) {
-  return {{"type", "Metaspace"}, {"replacement", kMark}, {"prepend_scheme", scheme}, {"split", cuts}};
+  return {{"type", "Metaspace"}, {"replacement", kSpacePiece}, {"prepend_scheme", scheme}, {"split", cuts}};
 }
 
 Json replaced(const char* kind, const char* pattern, const char* content) {
@@ -161,9 +161,10 @@ class SentencePieceFamily {
     use_bpe(unknown, gemma ? "GemmaTokenizer" : "LlamaTokenizer");
     const bool prefix = flag_field(parts_.config, "add_prefix_space", parts_.about, true);
     const bool legacy = flag_field(parts_.config, "legacy", parts_.about, false);
-    std::vector<Json> steps = {replaced("String", kMark, " "), Json{{"type", "ByteFallback"}}, Json{{"type", "Fuse"}}};
+    std::vector<Json> steps = {replaced("String", kSpacePiece, " "), Json{{"type", "ByteFallback"}},
+                               Json{{"type", "Fuse"}}};
     if (gemma) {
-      made_.normalizer = replaced("String", " ", kMark);
+      made_.normalizer = replaced("String", " ", kSpacePiece);
       made_.pre_tokenizer = {
           {"type", "Split"}, {"pattern", Json{{"String", " "}}}, {"behavior", "MergedWithPrevious"}, {"invert", false}};
     } else {

@@ -39,6 +39,44 @@ bool is_one_of(const std::string& family, std::initializer_list<std::string_view
   return false;
 }
 
+// RoBERTa's and BART's special tokens.
+void add_roberta(OldParts& parts, bool prefix, NewParts& made) {
+  made.tokenizer_class = "RobertaTokenizer";
+  const std::string cls = parts.token("cls_token", "<s>"), separator = parts.token("sep_token", "</s>");
+  for (const auto& [name, usual] : {std::pair("bos_token", "<s>"), std::pair("eos_token", "</s>"),
+                                    std::pair("unk_token", "<unk>"), std::pair("pad_token", "<pad>")}) {
+    parts.token(name, usual);
+  }
+  parts.token("mask_token", "<mask>");
+  parts.number_added(parts.added_tokens);
+  made.post_processor = {{"type", "RobertaProcessing"},
+                         {"sep", std::vector<Json>{separator, parts.id_of(separator)}},
+                         {"cls", std::vector<Json>{cls, parts.id_of(cls)}},
+                         {"trim_offsets", flag_field(parts.config, "trim_offsets", parts.about, true)},
+                         {"add_prefix_space", prefix}};
+}
+
+// Those of GPT-2, and what Qwen has besides.
+void add_gpt2(OldParts& parts, bool qwen, NewParts& made) {
+  made.tokenizer_class = qwen ? "Qwen2Tokenizer" : "GPT2Tokenizer";
+  for (const char* name : {"unk_token", "bos_token", "eos_token", "pad_token"}) {
+    const bool has_usual = qwen ? std::string_view(name) != "bos_token" && std::string_view(name) != "unk_token"
+                                : std::string_view(name) != "pad_token";
+    parts.token(name, has_usual ? "<|endoftext|>" : nullptr);
+  }
+  parts.number_added(parts.added_tokens);
+  made.post_processor = {
+      {"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", false}, {"use_regex", true}};
+  if (qwen) {
+    made.normalizer = {{"type", "NFC"}};
+    const Json cut = {
+        {"type", "Split"}, {"pattern", Json{{"Regex", kQwenPattern}}}, {"behavior", "Isolated"}, {"invert", false}};
+    const Json bytes = {
+        {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", false}, {"use_regex", false}};
+    made.pre_tokenizer = {{"type", "Sequence"}, {"pretokenizers", std::vector<Json>{cut, bytes}}};
+  }
+}
+
 }  // namespace
 
 OldTokenizer finished(OldParts parts, NewParts made) {
@@ -124,37 +162,9 @@ OldTokenizer convert_merges(OldParts parts, const std::string& vocabulary, const
                 {"vocab", vocab},
                 {"merges", std::move(rules)}};
   if (roberta) {
-    made.tokenizer_class = "RobertaTokenizer";
-    const std::string cls = parts.token("cls_token", "<s>"), separator = parts.token("sep_token", "</s>");
-    for (const auto& [name, usual] : {std::pair("bos_token", "<s>"), std::pair("eos_token", "</s>"),
-                                      std::pair("unk_token", "<unk>"), std::pair("pad_token", "<pad>")}) {
-      parts.token(name, usual);
-    }
-    parts.token("mask_token", "<mask>");
-    parts.number_added(parts.added_tokens);
-    made.post_processor = {{"type", "RobertaProcessing"},
-                           {"sep", std::vector<Json>{separator, parts.id_of(separator)}},
-                           {"cls", std::vector<Json>{cls, parts.id_of(cls)}},
-                           {"trim_offsets", flag_field(parts.config, "trim_offsets", parts.about, true)},
-                           {"add_prefix_space", prefix}};
-    return finished(std::move(parts), std::move(made));
-  }
-  made.tokenizer_class = qwen ? "Qwen2Tokenizer" : "GPT2Tokenizer";
-  for (const char* name : {"unk_token", "bos_token", "eos_token", "pad_token"}) {
-    const bool has_usual = qwen ? std::string_view(name) != "bos_token" && std::string_view(name) != "unk_token"
-                                : std::string_view(name) != "pad_token";
-    parts.token(name, has_usual ? "<|endoftext|>" : nullptr);
-  }
-  parts.number_added(parts.added_tokens);
-  made.post_processor = {
-      {"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", false}, {"use_regex", true}};
-  if (qwen) {
-    made.normalizer = {{"type", "NFC"}};
-    const Json cut = {
-        {"type", "Split"}, {"pattern", Json{{"Regex", kQwenPattern}}}, {"behavior", "Isolated"}, {"invert", false}};
-    const Json bytes = {
-        {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", false}, {"use_regex", false}};
-    made.pre_tokenizer = {{"type", "Sequence"}, {"pretokenizers", std::vector<Json>{cut, bytes}}};
+    add_roberta(parts, prefix, made);
+  } else {
+    add_gpt2(parts, qwen, made);
   }
   return finished(std::move(parts), std::move(made));
 }
