@@ -196,6 +196,31 @@ def rope(draw, head_dim, kinds=("default", "linear", "dynamic", "yarn", "llama3"
     return parameters
 
 
+def older_config(config):
+    """A config.json with rotary positions as transformers 4 wrote them: rope_theta and rope_scaling."""
+    config = dict(config)
+    parameters = config.pop("rope_parameters")
+
+    def scaling(of_kind):
+        rest = {name: value for name, value in of_kind.items() if name not in ("rope_theta", "partial_rotary_factor")}
+        return None if rest["rope_type"] == "default" else rest
+
+    if config["model_type"] == "modernbert":
+        config["global_rope_theta"] = parameters["full_attention"]["rope_theta"]
+        config["local_rope_theta"] = parameters["sliding_attention"]["rope_theta"]
+    elif config["model_type"] == "gemma3_text":
+        config["rope_theta"] = parameters["full_attention"]["rope_theta"]
+        config["rope_scaling"] = scaling(parameters["full_attention"])
+        config["rope_local_base_freq"] = parameters["sliding_attention"]["rope_theta"]
+    else:
+        config["rope_theta"] = parameters["rope_theta"]
+        config["rope_scaling"] = scaling(parameters)
+        if "partial_rotary_factor" in parameters:
+            config["partial_rotary_factor"] = parameters["partial_rotary_factor"]
+    config["torch_dtype"] = config.pop("dtype", "float32")
+    return config
+
+
 def llama_sizes(draw):
     """Grouped heads, and a head_dim that is often not width / heads."""
     kv_heads = draw.integer(1, 3)
@@ -332,8 +357,9 @@ def t5_sizes(draw):
     # generate() of transformers makes a cache for as many layers as the encoder has.
     decoder_layers = draw.integer(1, draw.layers if draw.generates else 3)
     return dict(
-        d_model=draw.integer(8, 40), d_kv=draw.choice(3, 4, 8, 11), d_ff=draw.integer(9, 48), num_heads=draw.integer(1, 4),
-        num_layers=draw.layers, num_decoder_layers=decoder_layers, vocab_size=draw.vocabulary,
+        d_model=draw.integer(8, 40), d_kv=draw.choice(3, 4, 8, 11), d_ff=draw.integer(9, 48),
+        num_heads=draw.integer(1, 4), num_layers=draw.layers, num_decoder_layers=decoder_layers,
+        vocab_size=draw.vocabulary,
         relative_attention_num_buckets=2 * draw.integer(2, 12), relative_attention_max_distance=draw.integer(16, 60),
         dropout_rate=0.0, classifier_dropout=0.0, layer_norm_epsilon=draw.choice(1e-6, 1e-5), initializer_factor=1.0,
         feed_forward_proj=draw.choice("relu", "gated-gelu", "gated-silu", "gelu"), tie_word_embeddings=draw.flag(),
