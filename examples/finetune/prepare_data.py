@@ -38,19 +38,24 @@ def first_sentence(text):
 
 
 def copying_exercises(pairs):
-    """Pairs from which a small model learns to copy, which titles alone do not teach it: a sentence of the abstract to
-    be found by its first words, and the title hidden among the sentences. Abstracts and titles themselves are in, too."""
+    """Abstracts and titles, and pairs from which a small model learns to copy, which titles alone do not teach it: a
+    sentence as it is; one of three sentences, to be found by its first words; a title hidden among three sentences."""
     generator = random.Random(1)
     result = []
     for abstract, title in pairs:
         result.append((abstract, title))
         sentences = re.split(r"(?<=[.!?])\s+(?=[A-Z\"(])", abstract)
-        fitting = [sentence for sentence in sentences if 8 <= len(sentence.split()) <= 32]
-        for sentence in generator.sample(fitting, min(2, len(fitting))):
-            first = generator.randint(2, 4)
-            result.append((" ".join(sentence.split()[:first]) + " ... " + abstract, sentence))
-        place = generator.randint(0, len(sentences))
-        result.append((" ".join(sentences[:place] + [title + "."] + sentences[place:]), title))
+        fitting = [sentence for sentence in sentences if 5 <= len(sentence.split()) <= 28]
+        if not fitting:
+            continue
+        sentence = generator.choice(fitting)
+        result.append((sentence, sentence))
+        three = generator.sample(fitting, min(3, len(fitting)))
+        sentence = generator.choice(three)
+        first = " ".join(sentence.split()[: generator.randint(2, 4)])
+        result.append((f"{first} ... {' '.join(three)}", sentence))
+        place = generator.randint(0, len(three))
+        result.append((" ".join(three[:place] + [title + "."] + three[place:]), title))
     return result
 
 
