@@ -168,6 +168,8 @@ class Writing {
       }
       const TopTokens top = choose(scores, numbers, step);
       continue_with(top.tokens, [&](std::int64_t row, std::int64_t token) {
+        check(token >= 0 || !std::isfinite(before.logsumexp.data<float>()[row]),
+              "the rules leave no token to continue a text with");
         check(token >= 0, kNotFinite);
         return static_cast<double>(logits.data<float>()[row * classes + token]) -
                static_cast<double>(before.logsumexp.data<float>()[row]);

@@ -117,9 +117,12 @@ class Generate(ProgramTest):
         found = self.generate("--beams", 3, "--num-return", 3, "ab").splitlines()
         scores = [float(line.split("\t")[1]) for line in found]
         self.assertEqual(scores, sorted(scores, reverse=True))
-        tokens = json.loads(self.generate("--json", "--ignore-end", "--no-repeat-ngram", 1, "--logit-bias", "7:-100", "a"))
-        tokens = tokens["texts"][0]["tokens"]
-        self.assertEqual(len(set(tokens[:6])), 6)
+        rules = ["generate", "--model", self.model, "--json", "--ignore-end", "--no-repeat-ngram", 1, "--logit-bias",
+                 "7:-100"]
+        tokens = self.good_json(*rules, "--max-new-tokens", 6, "a")["texts"][0]["tokens"]
+        self.assertEqual(len(set(tokens)), 6)
+        self.assertNotIn(7, tokens)
+        self.bad(1, "the rules leave no token", *rules, "--max-new-tokens", 8, "a")
         self.assertNotIn("c", self.generate("--ignore-end", "--stop", "c", "ab"))
 
     def test_wrong_options(self):

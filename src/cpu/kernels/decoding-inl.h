@@ -165,6 +165,10 @@ void multiply_weight_rows(const WeightRowsTask& task) {
     const T* w3 = weight + std::min(o + 3, last) * task.depth;
     V s0 = hn::Zero(d), s1 = hn::Zero(d), s2 = hn::Zero(d), s3 = hn::Zero(d);
     for_each_vector(d, task.depth, [&](std::int64_t i, auto part) HEADWAY_INNER {
+      // Rows are too short for the processor to foresee the next ones: those after the next four are asked for.
+      const T* ahead = w0 + 8 * task.depth + 4 * i;
+      __builtin_prefetch(ahead, 0, 1);
+      __builtin_prefetch(ahead + 2 * hn::Lanes(d), 0, 1);
       const V x = load(d, task.x + i, part);
       s0 = hn::MulAdd(x, load(d, w0 + i, part), s0);
       s1 = hn::MulAdd(x, load(d, w1 + i, part), s1);
