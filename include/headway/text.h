@@ -1,5 +1,5 @@
-// All of libheadway_text: tokenizers, models of every family, tasks on text, generation, translation, training and views
-// of the attention. Includes headway/headway.h, and is installed only together with libheadway_text.
+// All of libheadway_text: tokenizers, models of every family, tasks on text, generation, translation, training and
+// views of the attention. Includes headway/headway.h, and is installed only together with libheadway_text.
 #pragma once
 
 #include "headway/attention_view.h"

@@ -105,6 +105,36 @@ def test_left_padding_of_a_decoder():
     np.testing.assert_allclose(model(padded, padding_mask=headway.Mask.keep(keep))[:, 2:], model(ids), atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["dynamic", "longrope"])
+def test_rotary_scalings_do_not_depend_on_padding(kind):
+    rope = dict(rope_type=kind, rope_theta=100.0, factor=4.0)
+    if kind == "longrope":
+        rope |= dict(short_factor=[1.0, 1.5], long_factor=[3.0, 4.0], original_max_position_embeddings=6)
+    positions = 6 if kind == "dynamic" else 64
+    model = make(dict(LLAMA, max_position_embeddings=positions, rope_parameters=rope, initializer_range=0.5))
+    ids = tokens(1, 9)
+    short = model(ids[:, :5])
+    assert np.abs(model(ids)[:, :5] - short).max() > 1e-4  # a longer text is scaled
+    np.testing.assert_allclose(model(ids, lengths=[5])[:, :5], short, atol=1e-5)
+    keep = headway.Mask.keep(np.arange(9)[None] < 5)
+    np.testing.assert_allclose(model(ids, padding_mask=keep)[:, :5], short, atol=1e-5)
+
+
+def test_separate_embeddings(tmp_path):
+    config = dict(
+        model_type="marian", architectures=["MarianMTModel"], vocab_size=40, d_model=16, encoder_layers=1,
+        decoder_layers=1, encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=20, decoder_ffn_dim=20,
+        max_position_embeddings=32, pad_token_id=39, eos_token_id=0, decoder_start_token_id=39,
+        share_encoder_decoder_embeddings=False,
+    )
+    model = make(config)
+    names = set(model.named_parameters())
+    assert {"encoder.embedding.weight", "decoder.embedding.weight"} <= names and "embedding.weight" not in names
+    model.save(tmp_path)
+    loaded = headway.load_model(tmp_path)
+    assert np.array_equal(loaded(tokens(2, 5), target=tokens(2, 3)), model(tokens(2, 5), target=tokens(2, 3)))
+
+
 def test_an_encoder_decoder():
     model = make(T5)
     source, target = tokens(2, 6), tokens(2, 4, seed=1)
