@@ -1,9 +1,13 @@
 """headway finetune, and the ROUGE of headway evaluate."""
 
 import json
+import pathlib
+import sys
 
 from program_test import ProgramTest
-from task_models import write_model
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from small_bert import write_model
 
 TEXTS = [("I love it", "good"), ("the cat sat", "none"), ("I hate it", "bad"), ("Ada was in Paris", "none")]
 

@@ -111,4 +111,4 @@ def write_all(directory):
     write_model(directory / "bert-base-uncased", "BertForMaskedLM")
     (directory / "page.txt").write_text("Ada was in Paris. The cat sat in it.\n", encoding="utf-8")
     (directory / "lines.txt").write_text("I love it\nI hate it\n", encoding="utf-8")
-    (directory / "pairs.tsv").write_text("the cat sat\tit sat\n", encoding="utf-8")
+    (directory / "premises.tsv").write_text("the cat sat\tit sat\n", encoding="utf-8")
