@@ -17,7 +17,7 @@ tune() { "$headway" finetune "$@"; }
 case $name in
   banking77)
     tune --task classify --model "$minilm" --data "$data/banking77/train.csv" --test "$data/banking77/test.csv" \
-      --epochs 8 --batch 32 --learning-rate 2e-4 --max-length 96 --checkpoint-every 1000 --output "$output" \
+      --epochs 6 --batch 32 --learning-rate 2e-4 --max-length 96 --checkpoint-every 1000 --output "$output" \
       --data-source "Banking77 (Casanueva et al. 2020), CC BY 4.0" "$@"
     ;;
   clinc)
