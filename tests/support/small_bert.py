@@ -103,7 +103,7 @@ def write_model(directory, head="BertModel", labels=()):
 
 
 def write_all(directory):
-    """The directories of docs/models.md: one model for each task."""
+    """What docs/models.md and docs/fine_tuning.md speak of: one model for each task, and small data."""
     write_model(directory / "all-MiniLM-L6-v2")
     write_model(directory / "sentiment", "BertForSequenceClassification", ["negative", "positive"])
     write_model(directory / "names", "BertForTokenClassification", ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"])
@@ -111,4 +111,7 @@ def write_all(directory):
     write_model(directory / "bert-base-uncased", "BertForMaskedLM")
     (directory / "page.txt").write_text("Ada was in Paris. The cat sat in it.\n", encoding="utf-8")
     (directory / "lines.txt").write_text("I love it\nI hate it\n", encoding="utf-8")
+    for name in ("train.csv", "test.csv"):
+        rows = "I love it,good\nI hate it,bad\nthe cat sat,none\n" * 4
+        (directory / name).write_text("text,label\n" + rows, encoding="utf-8")
     (directory / "premises.tsv").write_text("the cat sat\tit sat\n", encoding="utf-8")
