@@ -40,8 +40,8 @@ class DecodingBatch {
   std::int64_t rows() const { return static_cast<std::int64_t>(slots_.size()); }
 
   // ---- steps that choose by themselves: StepEnd::best and StepEnd::sample ----
-  // The number of steps before the host reads the chosen tokens, of which there are `length`: waiting for a device takes
-  // time, and steps after the end of a text do too. Long texts are looked at less often.
+  // The number of steps before the host reads the chosen tokens, of which there are `length`: waiting for a device
+  // takes time, and steps after the end of a text do too. Long texts are looked at less often.
   std::int64_t steps_at_once(std::int64_t length) const {
     return decoder_.weights().device().is_cpu() ? 1 : std::clamp<std::int64_t>(length / 4, 4, 16);
   }

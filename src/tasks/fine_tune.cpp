@@ -229,7 +229,8 @@ void FineTuneRun::write_model(FineTuneReport& report) {
   }
   FineTuneFacts facts{.family = model_->family(), .data = task_->describe(), .device = device_text(config_.device)};
   facts.parameters = model_->parameter_count();
-  for (const NamedTensor& parameter : optimizer_->parameters()) facts.trained_parameters += parameter.tensor.element_count();
+  for (const NamedTensor& parameter : optimizer_->parameters())
+    facts.trained_parameters += parameter.tensor.element_count();
   facts.last_step = report.training.last_step;
   facts.saved_step = report.saved_step;
   tokenizer_->save(config_.output);

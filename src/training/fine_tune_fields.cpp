@@ -84,8 +84,7 @@ void add_rate_fields(TuningTable& table) {
 
 void add_optimization_fields(TuningTable& table) {
   table.number("epochs", &Tuning::epochs, kTuningFree, {1, 1e6}, "passes over the training data");
-  table.number("steps", &Tuning::steps, kTuningFree, {0, kMostCount},
-               "take so many steps; 0: epochs decide");
+  table.number("steps", &Tuning::steps, kTuningFree, {0, kMostCount}, "take so many steps; 0: epochs decide");
   table.number("batch", &Tuning::batch, kTuningFixed, {1, kMostCount}, "texts in a batch");
   table.number("batch_tokens", &Tuning::batch_tokens, kTuningFixed, {0, kMostCount},
                "padded tokens in a batch, instead of batch; 0: batch decides");
