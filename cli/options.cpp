@@ -21,14 +21,13 @@ fs::path program_directory() {
 
 }  // namespace
 
-fs::path default_model() {
-  if (const char* const named = std::getenv("HEADWAY_MODEL"); named != nullptr && *named != '\0') return named;
+fs::path shipped_model(const std::string& name) {
   const fs::path program = program_directory();
   std::vector<fs::path> places;
   if (!program.empty()) {
-    places = {program / "../../models/en-de", program / "../share/headway/models/en-de"};
+    places = {program / "../../models" / name, program / "../share/headway/models" / name};
   }
-  places.emplace_back("models/en-de");
+  places.push_back(fs::path("models") / name);
   std::string looked_at;
   for (const fs::path& place : places) {
     std::error_code ignored;
@@ -36,6 +35,11 @@ fs::path default_model() {
     looked_at += (looked_at.empty() ? "" : ", ") + place.lexically_normal().string();
   }
   throw headway::Error("no model: name one with --model DIR or HEADWAY_MODEL (looked at " + looked_at + ")");
+}
+
+fs::path default_model() {
+  if (const char* const named = std::getenv("HEADWAY_MODEL"); named != nullptr && *named != '\0') return named;
+  return shipped_model("en-de");
 }
 
 std::string language_code(const headway::Translator& translator, const std::string& option, const std::string& name) {

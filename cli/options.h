@@ -11,8 +11,11 @@
 
 namespace cli {
 
-// The default model directory: the environment's HEADWAY_MODEL, else models/en-de near the
-// program or in the working directory. Throws an Error that lists these places where none exists.
+// The directory of a model that comes with the program: models/NAME near the program or in the working directory.
+// Throws an Error that lists these places where none exists.
+std::filesystem::path shipped_model(const std::string& name);
+
+// The default translator: the environment's HEADWAY_MODEL, else the shipped en-de.
 std::filesystem::path default_model();
 
 // --model, --threads, and for commands that compute with the model --device and --dtype.

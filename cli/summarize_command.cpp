@@ -14,7 +14,8 @@ namespace cli {
 namespace {
 
 constexpr const char* kSummarizeExamples =
-    R"(  headway summarize --model bart-large-cnn < article.txt
+    R"(  headway summarize < abstract.txt     (a title, by the model that comes with Headway)
+  headway summarize --model bart-large-cnn < article.txt
   headway summarize --model t5-small --prefix "summarize: " < article.txt
   headway summarize --model DIR --lines < articles.txt     (an article a line)
   headway summarize --model DIR --json "First article." "Second article.")";
@@ -51,7 +52,7 @@ void Summarize::write(const headway::TextToText& writer, const std::vector<std::
 }
 
 int Summarize::run() {
-  const headway::TextToText writer(writing.model, writing.open());
+  const headway::TextToText writer(writing.model.empty() ? shipped_model("titles") : writing.model, writing.open());
   if (!texts.empty()) {
     write(writer, texts);
     return kDone;
@@ -75,6 +76,8 @@ void add_summarize(Program& program) {
       {"summarize", "Summarise texts, or standard input, by an encoder-decoder", kSummarizeExamples});
   const auto options = std::make_shared<Summarize>();
   options->writing.add_to(command);
+  command.get_option("--model")->required(false)->description(
+      "Directory of a model, as Hugging Face has it; default: models/titles, from abstract to title");
   command.add_option("--prefix", options->prefix, "Comes before every text, as T5's \"summarize: \"")
       ->type_name("TEXT");
   command.add_flag("--lines", options->lines, "Each line of standard input is a text; otherwise all of it is one");

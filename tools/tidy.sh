@@ -10,7 +10,7 @@ import json
 import re
 import sys
 
-LEFT_OUT = re.compile(r"/(tests|examples|kernels|cuda)/|/headway_kernels_")
+LEFT_OUT = re.compile(r"/(tests|bench|examples|kernels|cuda)/|/headway_kernels_")
 with open(sys.argv[1], encoding="utf-8") as file:
     print("\n".join(sorted({entry["file"] for entry in json.load(file) if not LEFT_OUT.search(entry["file"])})))
 END

@@ -53,10 +53,10 @@ case $name in
     ;;
   titles)
     tune --task text-to-text --from-config "$here/titles_model.json" --new-tokenizer unigram --vocab-size 6000 \
-      --data "$data/acl-abstracts/train.tsv" --validation "$data/acl-abstracts/validation.tsv" \
-      --test "$data/acl-abstracts/test.tsv" --max-length 384 --max-target-length 48 --epochs 30 --batch-tokens 24000 \
+      --data "$data/acl-abstracts/exercises.tsv" --validation "$data/acl-abstracts/validation.tsv" \
+      --test "$data/acl-abstracts/test.tsv" --max-length 384 --max-target-length 48 --epochs 18 --batch-tokens 24000 \
       --learning-rate 1e-3 --schedule cosine --warmup-steps 1000 --final-rate 1e-5 --label-smoothing 0.1 \
-      --beta2 0.98 --weight-decay 0.01 --validate-every 1000 --validate-texts 1000 --generate-texts 500 \
+      --beta2 0.98 --weight-decay 0.01 --validate-every 4000 --validate-texts 1000 --generate-texts 300 \
       --weights float16 --output "$output" --data-source "ACL Anthology, papers of 2016 to 2024, CC BY 4.0" "$@"
     ;;
   *)
