@@ -108,7 +108,7 @@ class HEADWAY_API TextTokenizer {
 // may still become one wait for the next token.
 class HEADWAY_API StreamingDecoder {
  public:
-  explicit StreamingDecoder(TextTokenizer tokenizer, bool skip_special_tokens = true);
+  explicit StreamingDecoder(const TextTokenizer& tokenizer, bool skip_special_tokens = true);
   ~StreamingDecoder();
   StreamingDecoder(StreamingDecoder&& other) noexcept;
   StreamingDecoder& operator=(StreamingDecoder&& other) noexcept;

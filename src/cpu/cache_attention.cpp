@@ -79,7 +79,7 @@ void append_row(const CacheAppend& task, const CacheView& cache, std::int64_t ro
 // Where the tokens are that one row sees.
 class RowTokens {
  public:
-  RowTokens(const CacheAttention& task, const CacheView& cache, std::int64_t row) : task_(task), cache_(cache) {
+  RowTokens(const CacheAttention& task, const CacheView& cache, std::int64_t row) : cache_(cache) {
     const auto* origins = tensor_data<const std::int32_t>(task.origins);
     if (task.append.projected.defined()) {
       const std::int64_t position = tensor_data<const std::int64_t>(task.append.positions)[row];
@@ -105,7 +105,6 @@ class RowTokens {
   }
 
  private:
-  const CacheAttention& task_;
   const CacheView& cache_;
   const std::int32_t* origins_ = nullptr;  // of the row
   std::int64_t entry_ = 0;

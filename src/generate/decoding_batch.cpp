@@ -133,6 +133,7 @@ DecodingBatch::ChosenTokens DecodingBatch::take_steps(std::int64_t steps, StepEn
 
 void DecodingBatch::keep_rows(const std::vector<std::int64_t>& kept) {
   std::vector<std::int64_t> slots;
+  slots.reserve(kept.size());
   for (const std::int64_t row : kept) slots.push_back(slots_[static_cast<std::size_t>(row)]);
   slots_ = std::move(slots);
   buffers_->keep_rows(kept);

@@ -130,7 +130,7 @@ class DecodingBuffers {
     std::int64_t rows;
     StepEnd end;
     bool reorders;
-    auto operator<=>(const StepKind&) const = default;
+    auto operator<=>(const StepKind&) const = default;  // NOLINT(modernize-use-nullptr): of what it stands for
   };
   // What rows see, on the host.
   struct RowTables {

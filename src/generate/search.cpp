@@ -63,6 +63,7 @@ std::vector<std::vector<Hypothesis>> search_with(const StepDecoder& decoder, con
     };
   }
   std::vector<SequenceRequest> requests;
+  requests.reserve(sources.size());
   for (const Source& source : sources) {
     requests.push_back({.sequence = {.prompt = {model.decoder_start_token_id}, .source = &source},
                         .most_new_tokens = most_tokens(model, options, source)});

@@ -22,7 +22,7 @@ std::vector<BlockOptions> gpt2_layers(const ModelConfig& config, std::int64_t wi
   const bool by_width = config.boolean("scale_attn_weights", true);
   const bool by_layer = config.boolean("scale_attn_by_inverse_layer_idx", false);
   for (std::size_t i = 0; i < layers.size() && (by_layer || !by_width); ++i) {
-    double scale = by_width ? 1.0 / std::sqrt(static_cast<double>(width / block.heads)) : 1.0;
+    double scale = by_width ? 1.0 / std::sqrt(static_cast<double>(width) / static_cast<double>(block.heads)) : 1.0;
     if (by_layer) scale /= static_cast<double>(i + 1);
     layers[i].scale = scale;
   }

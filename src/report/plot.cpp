@@ -68,6 +68,7 @@ Chart loss_chart(const History& history, const std::vector<ChartPoint>& validati
 template <typename Report>
 std::vector<ChartPoint> losses_of(const std::vector<Report>& validations) {
   std::vector<ChartPoint> points;
+  points.reserve(validations.size());
   for (const Report& report : validations) points.push_back({static_cast<double>(report.step), report.loss});
   return points;
 }

@@ -136,11 +136,11 @@ void check_given(const char* function, const GenerateOptions& given) {
 
 void set_rules(const GenerateOptions& given, const GenerationDefaults& defaults, GenerationOptions& options) {
   TokenRules& rules = options.rules;
-  for (const auto& [token, bias] : given.logit_bias) rules.bias.push_back({{token}, bias});
+  for (const auto& [token, bias] : given.logit_bias) rules.bias.emplace_back(std::vector<std::int64_t>{token}, bias);
   for (const std::vector<std::int64_t>& words : defaults.bad_words) {
     const bool is_end = words.size() == 1 &&
                         std::find(defaults.end_ids.begin(), defaults.end_ids.end(), words[0]) != defaults.end_ids.end();
-    if (!is_end && !words.empty()) rules.bias.push_back({words, -std::numeric_limits<double>::infinity()});
+    if (!is_end && !words.empty()) rules.bias.emplace_back(words, -std::numeric_limits<double>::infinity());
   }
   rules.repetition_penalty = given.repetition_penalty.value_or(defaults.repetition_penalty);
   rules.no_repeat_ngram = given.no_repeat_ngram.value_or(defaults.no_repeat_ngram);

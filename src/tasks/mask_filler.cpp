@@ -80,6 +80,7 @@ std::vector<MaskWord> MaskFiller::Parts::best_words(const float* logits, const s
   });
   ids.resize(static_cast<std::size_t>(count));
   std::vector<MaskWord> words;
+  words.reserve(ids.size());
   for (const std::int64_t id : ids) {
     words.push_back({.id = id,
                      .word = internal::without_spaces_around(model.tokenizer.decode({id}, false)),

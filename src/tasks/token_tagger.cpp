@@ -114,6 +114,7 @@ std::vector<TaggedSpan> spans_of(const std::vector<TaggedToken>& tokens, const s
   if (aggregation == TagAggregation::simple) return joined_spans(tokens, labels);
   if (aggregation != TagAggregation::none) return joined_spans(words_of(tokens, aggregation), labels);
   std::vector<TaggedSpan> spans;
+  spans.reserve(tokens.size());
   for (const TaggedToken& token : tokens) {
     spans.push_back({labels[token.label], token.score, token.offsets.begin, token.offsets.end, {}});
   }

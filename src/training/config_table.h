@@ -104,7 +104,7 @@ class ConfigTable {
          }});
   }
   // Another name that files may have for a field.
-  void alias(std::string_view other, std::string_view name) { aliases_.push_back({other, name}); }
+  void alias(std::string_view other, std::string_view name) { aliases_.emplace_back(other, name); }
 
   // All fields in order.
   const std::vector<Entry>& entries() const { return entries_; }

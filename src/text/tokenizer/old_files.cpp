@@ -114,6 +114,7 @@ void OldParts::number_added(const Json& added_tokens) {
                                {"special", false}});
   }
   std::vector<Json> ordered;
+  ordered.reserve(by_id.size());
   for (auto& [id, token] : by_id) ordered.push_back(std::move(token));
   for (Json& token : added) {
     bool known = false;

@@ -13,10 +13,10 @@ namespace {
 
 std::string decoded_base64(std::string_view text, const std::string& about) {
   constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::array<signed char, 256> values = {};
+  std::array<int, 256> values = {};
   values.fill(-1);
   for (std::size_t n = 0; n < kDigits.size(); ++n) {
-    values[static_cast<unsigned char>(kDigits[n])] = static_cast<signed char>(n);
+    values[static_cast<unsigned char>(kDigits[n])] = static_cast<int>(n);
   }
   while (text.ends_with('=')) text.remove_suffix(1);
   std::string bytes;

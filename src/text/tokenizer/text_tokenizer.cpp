@@ -229,7 +229,7 @@ struct StreamingDecoder::State {
   bool skips_special_tokens;
 };
 
-StreamingDecoder::StreamingDecoder(TextTokenizer tokenizer, bool skip_special_tokens)
+StreamingDecoder::StreamingDecoder(const TextTokenizer& tokenizer, bool skip_special_tokens)
     : state_(new State{tokenizer, internal::Decoding(tokenizer.data_->decoder), skip_special_tokens}) {}
 StreamingDecoder::~StreamingDecoder() = default;
 StreamingDecoder::StreamingDecoder(StreamingDecoder&&) noexcept = default;
