@@ -1,6 +1,7 @@
 // headway summarize
 #include <unistd.h>
 
+#include <filesystem>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -52,7 +53,8 @@ void Summarize::write(const headway::TextToText& writer, const std::vector<std::
 }
 
 int Summarize::run() {
-  const headway::TextToText writer(writing.model.empty() ? shipped_model("titles") : writing.model, writing.open());
+  const std::filesystem::path model = writing.model.empty() ? shipped_model("titles").string() : writing.model;
+  const headway::TextToText writer(model, writing.open());
   if (!texts.empty()) {
     write(writer, texts);
     return kDone;

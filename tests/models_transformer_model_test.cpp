@@ -75,7 +75,9 @@ bool has_target(const TransformerModelOptions& options) { return options.kind ==
 // ---- tests ----
 
 TEST(TransformerModel, EveryKindAgainstPlainLoops) {
-  for (const auto& [name, options] : model_cases()) {
+  for (const auto& one : model_cases()) {
+    const std::string& name = one.name;
+    const auto& options = one.options;
     SCOPED_TRACE(name);
     const TransformerModel model = random_model(options);
     const Ids types = options.encoder.token_types > 0 ? Ids{0, 1, 1, 0, 1} : Ids{};
@@ -93,7 +95,9 @@ TEST(TransformerModel, EveryKindAgainstPlainLoops) {
 
 // Texts in one batch: padded behind (lengths, mask), padded before, packed; each is the text alone.
 TEST(TransformerModel, PackedAndPaddedTextsAreTheTextsOneByOne) {
-  for (const auto& [name, options] : model_cases()) {
+  for (const auto& one : model_cases()) {
+    const std::string& name = one.name;
+    const auto& options = one.options;
     SCOPED_TRACE(name);
     const TransformerModel model = random_model(options);
     std::vector<Ids> right, left;
@@ -146,7 +150,9 @@ TEST(TransformerModel, PackedAndPaddedTextsAreTheTextsOneByOne) {
 }
 
 TEST(TransformerModel, ACacheChangesNothing) {
-  for (const auto& [name, options] : model_cases()) {
+  for (const auto& one : model_cases()) {
+    const std::string& name = one.name;
+    const auto& options = one.options;
     SCOPED_TRACE(name);
     if (options.kind == ModelKind::encoder || options.head.kind == HeadKind::sequence) continue;
     const TransformerModel model = random_model(options);
@@ -225,7 +231,9 @@ TEST(TransformerModel, LastOnlyIsTheLastToken) {
 }
 
 TEST(TransformerModel, Gradients) {
-  for (const auto& [name, options] : model_cases()) {
+  for (const auto& one : model_cases()) {
+    const std::string& name = one.name;
+    const auto& options = one.options;
     SCOPED_TRACE(name);
     const TransformerModel model = random_model(options);
     std::vector<std::string> names;
@@ -345,7 +353,9 @@ TEST(TransformerModel, WithoutInitialValuesNothingIsDrawn) {
 }
 
 TEST(TransformerModel, SixteenBitsAreNear) {
-  for (const auto& [name, options] : model_cases()) {
+  for (const auto& one : model_cases()) {
+    const std::string& name = one.name;
+    const auto& options = one.options;
     SCOPED_TRACE(name);
     const TransformerModel model = random_model(options);
     ModelInput input = {.tokens = ids({kTexts[0]})};
@@ -361,7 +371,9 @@ TEST(TransformerModel, SixteenBitsAreNear) {
 // Results and gradients on a device: padded before, packed, step by step.
 TEST(TransformerModelOnADevice, AgreesWithTheCpu) {
   if (headway::cuda_device_count() == 0) GTEST_SKIP() << headway::describe_cuda();
-  for (const auto& [name, options] : model_cases()) {
+  for (const auto& one : model_cases()) {
+    const std::string& name = one.name;
+    const auto& options = one.options;
     SCOPED_TRACE(name);
     const TransformerModel model = random_model(options);
     model.to(DType::float32);

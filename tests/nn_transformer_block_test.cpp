@@ -122,7 +122,9 @@ void expect_near(const Tensor& actual, const Tensor& expected, double tolerance 
 
 TEST(TransformerBlock, EveryOptionAgainstPlainLoops) {
   const Tensor x = random({2, 5, kWidth}, 1), memory = random({2, 4, kWidth}, 2);
-  for (const auto& [name, options] : block_cases()) {
+  for (const auto& one : block_cases()) {
+    const std::string& name = one.name;
+    const auto& options = one.options;
     SCOPED_TRACE(name);
     const TransformerBlock block = random_block(options);
     BlockInput input = {.x = x, .weights = Weights::per_head};
@@ -146,7 +148,9 @@ TEST(TransformerBlock, EveryOptionAgainstPlainLoops) {
 }
 
 TEST(TransformerBlock, Gradients) {
-  for (const auto& [name, options] : block_cases()) {
+  for (const auto& one : block_cases()) {
+    const std::string& name = one.name;
+    const auto& options = one.options;
     SCOPED_TRACE(name);
     const TransformerBlock block = random_block(options);
     std::vector<std::string> names;
@@ -196,7 +200,9 @@ TEST(TransformerBlock, ACacheChangesNothing) {
 // Texts of 2, 5 and 3 tokens one by one, packed, padded behind and padded before.
 TEST(TransformerBlock, PackedAndPaddedBatchesAreTheTextsOneByOne) {
   const std::vector<std::int64_t> lengths = {2, 5, 3};
-  for (const auto& [name, options] : block_cases()) {
+  for (const auto& one : block_cases()) {
+    const std::string& name = one.name;
+    const auto& options = one.options;
     SCOPED_TRACE(name);
     if (options.cross_attention || name == "rotary, dynamic") continue;
     const TransformerBlock block = random_block(options);
@@ -265,7 +271,9 @@ TEST(TransformerBlock, DropoutOnlyInTraining) {
 }
 
 TEST(TransformerBlock, SixteenBitsAreNear) {
-  for (const auto& [name, options] : block_cases()) {
+  for (const auto& one : block_cases()) {
+    const std::string& name = one.name;
+    const auto& options = one.options;
     SCOPED_TRACE(name);
     const TransformerBlock block = random_block(options);
     const Tensor x = random({1, 5, kWidth}, 1), memory = random({1, 3, kWidth}, 2);
