@@ -57,8 +57,8 @@ tidy: deps-clang  ## Run clang-tidy, with the checks of .clang-tidy, over the li
 	@cmake --build --preset release -j $(JOBS) --target headway_text > /dev/null
 	@JOBS=$(JOBS) tools/tidy.sh
 
-FUZZ_SECONDS ?= 60
-fuzz: deps-clang  ## Feed broken files to each reader for a minute (FUZZ_SECONDS), under sanitizers
+FUZZ_SECONDS ?= 20
+fuzz: deps-clang  ## Feed broken files to each reader for 20 seconds (FUZZ_SECONDS), under sanitizers
 	@cmake -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DHEADWAY_BUILD_FUZZ=ON -DHEADWAY_BUILD_TESTS=OFF \
 	  -DHEADWAY_BUILD_EXAMPLES=OFF -DHEADWAY_FUZZ_SECONDS=$(FUZZ_SECONDS)
 	@cmake --build build/fuzz -j $(JOBS) --target fuzz_targets

@@ -207,7 +207,7 @@ def main():
     build = pathlib.Path(os.environ.get("HEADWAY_CONFORMANCE_BUILD", ROOT / "build" / "release"))
     parser.add_argument("--program", type=pathlib.Path, default=os.environ.get("HEADWAY_PROGRAM", build / "headway"))
     parser.add_argument("--seed", default="1")
-    parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--draws", type=int, default=6)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--only")
     arguments = parser.parse_args()

@@ -151,7 +151,7 @@ def main():
     """Every kind with drawn options, and the real one."""
     arguments = parser(__doc__)
     arguments.add_argument("--kind", help="only this one")
-    arguments.add_argument("--rounds", type=int, default=2, help="tokenizers of each kind")
+    arguments.add_argument("--rounds", type=int, default=1, help="tokenizers of each kind")
     arguments.add_argument("--keep", type=pathlib.Path, help="directory for the tokenizers")
     options = arguments.parse_args()
     tally = Tally("tokenizers")
