@@ -42,6 +42,7 @@ std::string answers_json(const std::string& question, const headway::Answers& an
 
 void AnswerCommand::answer(const headway::QuestionAnswerer& answerer, const std::vector<std::string>& batch) {
   std::vector<headway::Question> questions;
+  questions.reserve(batch.size());
   for (const std::string& question : batch) questions.push_back({question, context});
   const std::vector<headway::Answers> found = answerer.answer(questions, options);
   Table table;

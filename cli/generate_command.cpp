@@ -31,6 +31,7 @@ struct Generate {
 
 void Generate::generate(const headway::TextGenerator& generator, const std::vector<std::string>& batch) {
   std::vector<std::vector<std::int64_t>> ids;
+  ids.reserve(batch.size());
   for (const std::string& prompt : batch) ids.push_back(writing.tokens ? parse_ids(prompt) : generator.encode(prompt));
   const std::vector<std::vector<headway::GeneratedText>> texts = generator.generate(ids, writing.options());
   for (std::size_t i = 0; i < batch.size(); ++i) print_texts(writing, batch[i], ++number, texts[i]);

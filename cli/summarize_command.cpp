@@ -38,6 +38,7 @@ void Summarize::write(const headway::TextToText& writer, const std::vector<std::
   std::vector<headway::TextToTextResult> results;
   if (writing.tokens) {
     std::vector<std::vector<std::int64_t>> ids;
+    ids.reserve(batch.size());
     for (const std::string& text : batch) ids.push_back(parse_ids(text));
     results = writer.run(ids, options);
   } else {
