@@ -98,9 +98,9 @@ void WritingOptions::add_to(CLI::App& command) {
   command.add_flag("--json", json, "Write one JSON object for each text");
 }
 
-headway::GeneratorOptions WritingOptions::open() const {
+headway::TaskOptions WritingOptions::open() const {
   use_threads(threads);
-  headway::GeneratorOptions options = {.device = headway::Device::parse(device)};
+  headway::TaskOptions options = {.device = headway::Device::parse(device)};
   if (dtype == "float32") options.dtype = headway::DType::float32;
   if (dtype == "bfloat16") options.dtype = headway::DType::bfloat16;
   if (dtype == "float16") options.dtype = headway::DType::float16;

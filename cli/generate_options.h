@@ -37,7 +37,7 @@ struct WritingOptions {
 
   void add_to(CLI::App& command);
   // Sets the number of threads; where and with which numbers the model computes.
-  headway::GeneratorOptions open() const;
+  headway::TaskOptions open() const;
   headway::GenerateOptions options() const;
 };
 

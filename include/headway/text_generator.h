@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "headway/export.h"
+#include "headway/text_task.h"
 #include "headway/text_tokenizer.h"
 #include "headway/transformer_model.h"
 
@@ -114,16 +115,11 @@ class HEADWAY_API PromptCache {
   std::shared_ptr<const internal::KeptPrompt> kept_;
 };
 
-struct GeneratorOptions {
-  Device device = Device::cpu();
-  std::optional<DType> dtype = {};  // of the weights; default: as they are in the files
-};
-
 // A decoder and its tokenizer, ready to generate. Members may be called from several threads at once.
 class HEADWAY_API TextGenerator {
  public:
   // A Hugging Face directory. Without a tokenizer in it, prompts are given and returned as token ids.
-  explicit TextGenerator(const std::filesystem::path& directory, const GeneratorOptions& options = {});
+  explicit TextGenerator(const std::filesystem::path& directory, const TaskOptions& options = {});
   explicit TextGenerator(TransformerModel model, std::optional<TextTokenizer> tokenizer = {});
 
   // Continues one prompt: the best text.

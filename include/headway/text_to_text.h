@@ -38,7 +38,7 @@ struct TextToTextResult {
 class HEADWAY_API TextToText {
  public:
   // A Hugging Face directory. Without a tokenizer in it, texts are given and returned as token ids.
-  explicit TextToText(const std::filesystem::path& directory, const GeneratorOptions& options = {});
+  explicit TextToText(const std::filesystem::path& directory, const TaskOptions& options = {});
   explicit TextToText(TransformerModel model, std::optional<TextTokenizer> tokenizer = {});
 
   TextToTextResult run(std::string_view text, const TextToTextOptions& options = {}) const;

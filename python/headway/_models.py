@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+from headway import _TEXT_NAMES
 from headway._text import (
     MaskFiller,
     ModelCache,
@@ -17,31 +18,7 @@ from headway._text import (
     TransformerModel,
 )
 
-__all__ = [
-    "Answer",
-    "Answers",
-    "GeneratedAttention",
-    "GeneratedText",
-    "LabelScore",
-    "MaskFiller",
-    "MaskWord",
-    "ModelCache",
-    "ModelResult",
-    "PromptCache",
-    "QuestionAnswerer",
-    "StreamingDecoder",
-    "TaggedSpan",
-    "TextClassifier",
-    "TextEncoder",
-    "TextGenerator",
-    "TextScore",
-    "TextToText",
-    "TextTokenizer",
-    "TokenTagger",
-    "TokenizedText",
-    "TransformerModel",
-    "load_model",
-]
+__all__ = sorted(_TEXT_NAMES)
 
 
 class ModelResult(NamedTuple):

@@ -28,7 +28,7 @@ namespace {
 constexpr const char* kGenerate = "generate";
 constexpr std::int64_t kDefaultTokens = 256;  // where neither the options nor the config say
 
-TransformerModel loaded(const std::filesystem::path& directory, const GeneratorOptions& options) {
+TransformerModel loaded(const std::filesystem::path& directory, const TaskOptions& options) {
   return TransformerModel::load(directory, {.dtype = options.dtype, .device = options.device});
 }
 
@@ -46,7 +46,7 @@ void check_decoder(const TransformerModel& model) {
 
 const std::vector<std::int64_t>& PromptCache::tokens() const { return kept_->tokens; }
 
-TextGenerator::TextGenerator(const std::filesystem::path& directory, const GeneratorOptions& options)
+TextGenerator::TextGenerator(const std::filesystem::path& directory, const TaskOptions& options)
     : TextGenerator(loaded(directory, options), tokenizer_in(directory)) {}
 
 TextGenerator::TextGenerator(TransformerModel model, std::optional<TextTokenizer> tokenizer)

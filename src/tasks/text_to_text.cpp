@@ -17,7 +17,7 @@ constexpr std::int64_t kDefaultTargetTokens = 256;  // where neither the options
 
 }  // namespace
 
-TextToText::TextToText(const std::filesystem::path& directory, const GeneratorOptions& options)
+TextToText::TextToText(const std::filesystem::path& directory, const TaskOptions& options)
     : TextToText(TransformerModel::load(directory, {.dtype = options.dtype, .device = options.device}),
                  TextTokenizer::is_in(directory) ? std::optional(TextTokenizer::load(directory)) : std::nullopt) {}
 

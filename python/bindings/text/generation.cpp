@@ -286,7 +286,7 @@ nb::class_<Task> bind_writer(nb::module_& module, const char* name, const char* 
       "__init__",
       [about](Task* self, Array directory, Array device, Array dtype) {
         const std::filesystem::path path = read_path(about + ": directory", directory);
-        GeneratorOptions options;
+        TaskOptions options;
         options.device = read_device(about + ": device", device);
         options.dtype = read_optional_dtype(about + ": dtype", dtype);
         without_lock([&] { new (self) Task(path, options); });
