@@ -104,10 +104,15 @@ class Headway:
         """Seconds of the prompt with its first token, seconds of the other tokens, all tokens."""
         times = []
         start = time.perf_counter()
+
+        def on_token(_token, _log_probability):
+            times.append(time.perf_counter())
+            return True
+
         result = self.generator.generate(
-            [prompt], max_new_tokens=count, ignore_eos=True, on_token=lambda _: times.append(time.perf_counter())
+            prompt, max_new_tokens=count, temperature=0.0, ignore_end=True, on_token=on_token
         )
-        return times[0] - start, times[-1] - times[0], list(result[0].tokens)
+        return times[0] - start, times[-1] - times[0], list(result.tokens)
 
 
 class LlamaCpp:
