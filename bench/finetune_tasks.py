@@ -50,6 +50,14 @@ class Task:
         return self.batch_loss(model, [self.training[i] for i in self.batches.members(index)])
 
 
+def class_weights(text, labels, examples):
+    """As src/training/class_weights.cpp has it."""
+    if text == "balanced":
+        return torch.tensor([len(examples) / (len(labels) * examples.count(label)) for label in labels])
+    given = dict(item.rsplit("=", 1) for item in text.split(",") if item)
+    return torch.tensor([float(given.get(label, 1)) for label in labels])
+
+
 class Classify(Task):
     """A label of a text."""
 
@@ -60,6 +68,7 @@ class Classify(Task):
         parts = read_parts(config, read_labelled)
         self.labels = sorted({label for _, label in parts[0]}, key=lambda label: label.encode())
         numbers = {label: i for i, label in enumerate(self.labels)}
+        self.weights = class_weights(config.get("class_weights", ""), self.labels, [label for _, label in parts[0]])
         cut = config["max_length"] or 512
         encoded = [[(ids, [numbers[label]]) for ids, (_, label) in zip(
             tokenizer([text for text, _ in part], truncation=True, max_length=cut)["input_ids"], part)]
@@ -67,10 +76,13 @@ class Classify(Task):
         self.training, self.validation, self.test = encoded
 
     def batch_loss(self, model, examples):
-        """Cross entropy."""
+        """Cross entropy, its mean by the weights of the labels."""
         logits = model(**self.inputs(examples)).logits
         targets = torch.tensor([target[0] for _, target in examples], device=self.device)
-        return torch.nn.functional.cross_entropy(logits, targets, label_smoothing=self.config["label_smoothing"])
+        losses = torch.nn.functional.cross_entropy(logits, targets, label_smoothing=self.config["label_smoothing"],
+                                                   reduction="none")
+        weights = self.weights.to(self.device)[targets]
+        return (losses * weights).sum() / weights.sum()
 
     def scores(self, model, examples):
         """Accuracy, in scope and out of scope."""
