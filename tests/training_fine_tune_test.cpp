@@ -45,7 +45,8 @@ FineTuneConfig classify_run(const TemporaryDirectory& directory) {
 
 TEST(FineTune, ClassifiesWhatItHasSeen) {
   const TemporaryDirectory directory;
-  const FineTuneConfig config = classify_run(directory);
+  FineTuneConfig config = classify_run(directory);
+  config.data_source = "Ann's texts";
   const FineTuneReport report = fine_tune(config);
   EXPECT_TRUE(report.finished);
   EXPECT_EQ(report.training.last_step, 60);
@@ -58,7 +59,11 @@ TEST(FineTune, ClassifiesWhatItHasSeen) {
   for (const char* name : {"README.md", "training_config.json", "training/training.jsonl", "training/plot.html"}) {
     EXPECT_TRUE(fs::exists(config.output / name)) << name;
   }
-  EXPECT_PRED2(contains, read_bytes(config.output / "README.md"), "headway finetune --task classify");
+  const std::string card = read_bytes(config.output / "README.md");
+  EXPECT_PRED2(contains, card, "headway finetune --task classify");
+  EXPECT_PRED2(contains, card, "| accuracy | 100.00 |");
+  EXPECT_PRED2(contains, card, " Ann's texts.\n");
+  EXPECT_PRED2(contains, card, R"(--data-source 'Ann'\''s texts')");
 }
 
 TEST(FineTune, GoesOnFromItsOwnHead) {
