@@ -45,6 +45,9 @@ class Task:
         for first in range(0, len(order), rows):
             yield order[first:first + rows], [examples[i] for i in order[first:first + rows]]
 
+    def finish(self, model):
+        """Changes the model after the last step."""
+
     def loss(self, model, index):
         """Of batch `index`."""
         return self.batch_loss(model, [self.training[i] for i in self.batches.members(index)])
@@ -83,6 +86,23 @@ class Classify(Task):
                                                    reduction="none")
         weights = self.weights.to(self.device)[targets]
         return (losses * weights).sum() / weights.sum()
+
+    def finish(self, model):
+        """Raises the bias of the out-of-scope label, as src/training/scope_shift.cpp has it."""
+        cost = self.config.get("out_of_scope_cost", 0)
+        if not cost:
+            return
+        outside, margins, count = self.labels.index(self.config["out_of_scope"]), [], 0
+        for _, some in self.chunks(self.validation):
+            for logits, (_, target) in zip(model(**self.inputs(some)).logits.tolist(), some):
+                count += target[0] != outside
+                if target[0] != outside and max(logits) == logits[target[0]]:
+                    margins.append(logits[target[0]] - logits[outside])
+        margins.sort()
+        lost = int(cost / 100 * count + 1e-9)
+        kept = margins[lost] if lost < len(margins) else margins[-1] + 2
+        shift = (max((margin for margin in margins if margin < kept), default=0) + kept) / 2
+        model.classifier.bias[outside] += shift
 
     def scores(self, model, examples):
         """Accuracy, in scope and out of scope."""

@@ -112,6 +112,9 @@ def run(options):
     if best is not None:
         print(f"best validation loss: {best:.4f}")
     if len(task.test) and not options.speed:
+        model.eval()
+        with torch.no_grad():
+            task.finish(model)
         show("test", evaluate(model, task, task.test))
 
 

@@ -1,4 +1,5 @@
-// Class weights: how they are read, and the weighted loss with its gradient beside plain loops in double.
+// Class weights: how they are read, and the weighted loss with its gradient beside plain loops in double. How far the
+// logit of an out-of-scope label is raised.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -6,6 +7,7 @@
 #include "headway/autograd.h"
 #include "support/message_of.h"
 #include "training/class_weights.h"
+#include "training/scope_shift.h"
 
 namespace {
 
@@ -64,6 +66,19 @@ TEST(ClassWeights, LossAndGradientAreThoseOfPlainLoops) {
     }
     EXPECT_NEAR(loss.item(), expected, 1e-14);
   }
+}
+
+TEST(ScopeShift, LosesAsManyTextsAsAreAllowed) {
+  using headway::internal::scope_shift;
+  const std::vector<double> margins = {4.0, 1.0, 3.0, 2.0};
+  EXPECT_EQ(scope_shift(margins, 10, 0.0), 0.5);
+  EXPECT_EQ(scope_shift(margins, 10, 9.9), 0.5);
+  EXPECT_EQ(scope_shift(margins, 10, 10.0), 1.5);
+  EXPECT_EQ(scope_shift(margins, 10, 30.0), 3.5);
+  EXPECT_EQ(scope_shift(margins, 10, 40.0), 5.0);
+  EXPECT_EQ(scope_shift(margins, 10, 100.0), 5.0);
+  EXPECT_EQ(scope_shift({1.0, 2.0, 2.0, 3.0}, 10, 20.0), 1.5);  // two are as close, and one may be lost
+  EXPECT_EQ(scope_shift({}, 10, 20.0), 0.0);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // Fine-tuning of tiny models: every task learns a few examples by heart, frozen parts stay, runs resume and stop early.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "headway/device.h"
 #include "headway/fine_tuning.h"
 #include "headway/safetensors.h"
@@ -93,6 +95,34 @@ TEST(FineTune, OutOfScopeIsReportedApart) {
   EXPECT_EQ(score(report.test.at(0), "in_scope_accuracy"), 100.0);
   EXPECT_EQ(score(report.test.at(0), "out_of_scope_recall"), 100.0);
   EXPECT_TRUE(report.validations.empty());
+}
+
+// The bias of the label is raised after the last step: a finished run that is resumed with another cost does it again.
+TEST(FineTune, OutOfScopeCostRaisesTheRecall) {
+  const TemporaryDirectory directory;
+  FineTuneConfig config = classify_run(directory);
+  write_bytes(directory / "all.json", R"({"train": [["the film was good", "praise"], ["the food was bad", "blame"]],
+      "oos_train": [["a table for two", "oos"]], "val": [["the film was good", "praise"], ["the food was bad", "blame"]],
+      "oos_val": [["the film was good", "oos"], ["the food was bad", "oos"]]})");
+  config.data = directory / "all.json";
+  config.validation.clear();
+  config.test.clear();
+  config.parts = "train,oos_train";
+  config.validation_parts = config.test_parts = "val,oos_val";
+  config.out_of_scope = "oos";
+  for (const auto& [cost, in_scope] : {std::pair{0.0, 100.0}, {50.0, 50.0}, {100.0, 0.0}}) {
+    config.out_of_scope_cost = cost;
+    const FineTuneReport report = fine_tune(config, {.resume = true});
+    EXPECT_EQ(score(report.test.at(0), "in_scope_accuracy"), in_scope);
+    EXPECT_EQ(score(report.test.at(0), "out_of_scope_recall"), 100.0 - in_scope);  // the same texts
+    const auto saved =
+        std::find_if(report.validations.begin(), report.validations.end(),
+                     [&](const headway::FineTuneScores& scores) { return scores.step == report.saved_step; });
+    ASSERT_NE(saved, report.validations.end());
+    EXPECT_EQ(score(*saved, "in_scope_accuracy"), in_scope);
+    const bool is_noted = contains(read_bytes(config.output / "README.md"), "was added to the bias of `oos`");
+    EXPECT_EQ(is_noted, cost > 0.0);
+  }
 }
 
 // A part that is named several times is there as often.
@@ -363,6 +393,9 @@ TEST(FineTune, ConfigsThatContradictThemselves) {
   EXPECT_PRED2(contains, message_of([&] { config.check(); }), "folds is 3 and fold 3");
   EXPECT_PRED2(contains, message_of([&] { config.set("taks", "tag"); }), "the nearest is \"task\"");
   config.folds = 0;
+  config.out_of_scope_cost = 1.0;
+  EXPECT_PRED2(contains, message_of([&] { config.check(); }), "needs out_of_scope");
+  config.out_of_scope_cost = 0.0;
   config.class_weights = "balanced";
   config.task = FineTuneTask::tag;
   EXPECT_PRED2(contains, message_of([&] { config.check(); }), "needs the task classify");

@@ -77,7 +77,10 @@ struct FineTuneConfig {
   std::int64_t fold = 0;              // and hold out this one as test
   double validation_share = 0.0;      // the last part of the data, where there is no `validation`
   std::string out_of_scope = {};      // classify: the label whose recall is reported apart
-  std::string data_source = {};       // origin and licence of the data, for the model card
+  // classify: after training the bias of out_of_scope is raised, for as many points of the validation part's in-scope
+  // accuracy as this; 0: it stays.
+  double out_of_scope_cost = 0.0;
+  std::string data_source = {};  // origin and licence of the data, for the model card
 
   // optimization
   std::int64_t epochs = 3;

@@ -98,6 +98,7 @@ std::string settings_of(const FineTuneConfig& config, const FineTuneFacts& facts
   if (facts.saved_step < facts.last_step) {
     text += " The weights are those of step " + std::to_string(facts.saved_step) + ", the best in validation.";
   }
+  if (!facts.last_change.empty()) text += " " + facts.last_change;
   return text;
 }
 

@@ -18,6 +18,7 @@ struct FineTuneFacts {
   std::int64_t trained_parameters = 0;  // those that are not frozen
   std::int64_t last_step = 0;
   std::int64_t saved_step = 0;
+  std::string last_change = {};  // a sentence on what was done to the weights after the last step; empty: nothing
 };
 // Markdown: what the model is, what it was trained on, by which command, how good it is and how to use it.
 std::string fine_tune_card(const FineTuneConfig& config, const FineTuneFacts& facts, const FineTuneReport& report);

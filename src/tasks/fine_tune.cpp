@@ -56,6 +56,7 @@ class FineTuneRun {
   void validate(std::int64_t step);
   void update_best(const FineTuneScores& scores);
   void write_history() const;
+  std::string finish(StateDict& weights, FineTuneReport& report);
   void write_model(FineTuneReport& report);
   StateDict weights_now() const;
   bool keeps_best() const { return (config_.keep_best || config_.patience > 0) && task_->has(DataPart::validation); }
@@ -219,10 +220,28 @@ void FineTuneRun::write_history() const {
   replace_file(directory_ / "plot.html", plot_html(history_, state_.validations));
 }
 
+// The task's last change of the weights; the report has the validation's scores after it.
+std::string FineTuneRun::finish(StateDict& weights, FineTuneReport& report) {
+  std::string change;
+  {
+    const TransformerModel& model = evaluation_copy_.of(*model_, weights);
+    const NoGradGuard no_gradients;
+    const EvaluationGuard evaluation(model);
+    change = task_->finish(model, weights);
+  }
+  if (change.empty()) return change;
+  notes_.write(change);
+  for (FineTuneScores& scores : report.validations) {
+    if (scores.step == report.saved_step) scores = evaluate(weights, DataPart::validation, scores.step);
+  }
+  return change;
+}
+
 void FineTuneRun::write_model(FineTuneReport& report) {
   const bool best = keeps_best() && state_.best_step > 0;
-  const StateDict weights = best ? weights_->best().state_dict() : weights_now();
+  StateDict weights = best ? weights_->best().state_dict() : weights_now();
   report.saved_step = best ? state_.best_step : report.training.last_step;
+  const std::string last_change = finish(weights, report);
   if (task_->has(DataPart::test)) {
     report.test.push_back(evaluate(weights, DataPart::test, report.saved_step));
     notes_.write("test: " + scores_text(report.test.front()));
@@ -232,6 +251,7 @@ void FineTuneRun::write_model(FineTuneReport& report) {
   for (const NamedTensor& parameter : optimizer_->parameters())
     facts.trained_parameters += parameter.tensor.element_count();
   facts.last_step = report.training.last_step;
+  facts.last_change = last_change;
   facts.saved_step = report.saved_step;
   tokenizer_->save(config_.output);
   cpu_copy_.of(evaluation_copy_.of(*model_, weights)).save(config_.output, config_.weights);

@@ -3,10 +3,12 @@
 #include <map>
 
 #include "base/check.h"
+#include "base/number_text.h"
 #include "headway/ops.h"
 #include "training/class_weights.h"
 #include "training/labelled_parts.h"
 #include "training/parts_task.h"
+#include "training/scope_shift.h"
 #include "training/tasks.h"
 #include "training/tokenize_texts.h"
 
@@ -24,6 +26,8 @@ class ClassifyTask : public PartsTask<LabelledText> {
     for (const LabelledText& example : parts().training) ++counts[example.label];
     for (const auto& [label, count] : counts) numbers_.emplace(label, std::ssize(numbers_));
     weights_ = class_weights(config.class_weights, counts);
+    check(config.out_of_scope_cost == 0.0 || !parts().validation.empty(),
+          "out_of_scope_cost is given, which needs a validation part");
     check(config.out_of_scope.empty() || numbers_.count(config.out_of_scope) > 0, "out_of_scope is \"",
           config.out_of_scope, "\", and no training example has this label");
   }
@@ -92,6 +96,39 @@ class ClassifyTask : public PartsTask<LabelledText> {
       scores.scores.push_back({"out_of_scope_recall", out_of_scope.share()});
     }
     return scores;
+  }
+
+  // Moves the bias of the out-of-scope label as far as in-scope texts of the validation part allow.
+  std::string finish(const TransformerModel& model, StateDict& weights) const override {
+    if (config().out_of_scope_cost == 0.0) return {};
+    const std::int64_t outside = number_of(config().out_of_scope);
+    std::vector<double> margins;
+    std::int64_t in_scope = 0;
+    BatchPlan plan = sets().evaluation_plan(DataPart::validation);
+    for (std::int64_t i = 0; i < plan.batches_per_epoch(); ++i) {
+      const auto members = plan.members(i);
+      const TokenRows rows = make_rows(sets().of(DataPart::validation), members, pad_id_, device_of(model));
+      const Tensor logits = model.forward(rows.input()).logits.to(Device::cpu()).to(DType::float32);
+      const std::vector<double> best = argmax(logits, -1).to_vector();
+      for (std::size_t row = 0; row < members.size(); ++row) {
+        const std::int64_t label = sets().of(DataPart::validation).target(members[row])[0];
+        if (label == outside) continue;
+        ++in_scope;
+        if (label != static_cast<std::int64_t>(best[row])) continue;
+        const float* values = logits.data<float>() + static_cast<std::int64_t>(row) * logits.size(1);
+        margins.push_back(static_cast<double>(values[label]) - static_cast<double>(values[outside]));
+      }
+    }
+    constexpr const char* kBias = "head.output.bias";
+    const auto found = weights.find(kBias);
+    check(found != weights.end(), "out_of_scope_cost is given, and the model's head has no bias");
+    const double shift = scope_shift(std::move(margins), in_scope, config().out_of_scope_cost);
+    const Tensor bias = found->second.to(Device::cpu()).to(DType::float32).clone();
+    bias.data<float>()[outside] += static_cast<float>(shift);
+    found->second = bias;
+    return "After training, " + number_text(static_cast<float>(shift)) + " was added to the bias of `" +
+           config().out_of_scope + "`, as much as costs " + number_text(config().out_of_scope_cost) +
+           " points of the in-scope accuracy on the validation part.";
   }
 
  private:

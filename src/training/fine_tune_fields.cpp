@@ -61,6 +61,8 @@ void add_data_fields(TuningTable& table) {
   table.number("validation_share", &Tuning::validation_share, kTuningFixed, {0, 0.9},
                "hold out this last part of the data, where no validation is given");
   table.text("out_of_scope", &Tuning::out_of_scope, kTuningFixed, "classify: the label whose recall is reported apart");
+  table.number("out_of_scope_cost", &Tuning::out_of_scope_cost, kTuningFree, {0, 100},
+               "points of validation's in-scope accuracy that are given up for that recall");
   table.text("data_source", &Tuning::data_source, kTuningFree,
              "where the data is from and its licence, for the model card");
 }
@@ -174,6 +176,8 @@ void FineTuneConfig::check() const {
                   ", expected 0, or at least 2 and a fold below it");
   internal::check(folds == 0 || (test.empty() && test_parts.empty()), where, ": folds is ", folds,
                   " and test is set, expected one of them");
+  internal::check(out_of_scope_cost == 0.0 || !out_of_scope.empty(), where,
+                  ": out_of_scope_cost is given, which needs out_of_scope");
   internal::check(class_weights.empty() || task == FineTuneTask::classify, where, ": class_weights is \"",
                   class_weights, "\", which needs the task classify");
   internal::check_device(where, device);

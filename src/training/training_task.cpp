@@ -34,6 +34,8 @@ std::unique_ptr<TrainingTask> TrainingTask::make(const FineTuneConfig& config) {
   fail("task has no name");
 }
 
+std::string TrainingTask::finish(const TransformerModel& /*model*/, StateDict& /*weights*/) const { return {}; }
+
 std::int64_t longest_text(const FineTuneConfig& config, const StackOptions& stack) {
   const std::int64_t positions = stack.max_positions;
   if (config.max_length == 0) return positions > 0 ? std::min(positions, kUsualLength) : kUsualLength;

@@ -42,6 +42,9 @@ class TrainingTask {
   virtual BatchLoss loss(const TransformerModel& model, std::int64_t index) = 0;
   // The scores of a model in evaluation mode, without gradients.
   virtual FineTuneScores evaluate(const TransformerModel& model, DataPart part) const = 0;
+  // A last change of the weights that are saved, which `model` has, by what it makes of the validation part. Gives a
+  // sentence for the card, or nothing where the weights stay.
+  virtual std::string finish(const TransformerModel& model, StateDict& weights) const;
 };
 
 // The most tokens of a text: config.max_length, else what the stack has positions for, at most 512.
