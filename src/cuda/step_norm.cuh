@@ -23,15 +23,17 @@ struct RowNorm {
   float epsilon;
 };
 
+// A barrier for the threads that share a row.
+__device__ __forceinline__ void norm_barrier() { named_sync(1, kNormThreads); }
+
 // The sum of a value over the threads that share a row; all of them call it.
 __device__ __forceinline__ float row_sum(float value) {
-  constexpr int kBarrier = 1;
   __shared__ float parts[kNormWarps];
 #pragma unroll
   for (int distance = kWarp / 2; distance > 0; distance /= 2) value += __shfl_xor_sync(0xFFFFFFFF, value, distance);
-  named_sync(kBarrier, kNormThreads);  // the parts of the call before have been read
+  norm_barrier();  // the parts of the call before have been read
   if (threadIdx.x % kWarp == 0) parts[threadIdx.x / kWarp] = value;
-  named_sync(kBarrier, kNormThreads);
+  norm_barrier();
   float sum = 0;
 #pragma unroll
   for (const float part : parts) sum += part;

@@ -14,18 +14,25 @@ namespace headway::inline v0::internal::cuda {
 namespace {
 
 constexpr int kProductWarps = 8;  // that multiply; each has its own columns of a stage
-constexpr int kProductThreads = kProductWarps * kWarp;
-constexpr int kLoadWarps = 2;                          // beside them: one loads the weight, one x
-constexpr int kTileRows = 16;                          // of the weight: those of mma.sync's first operand
-constexpr int kWarpColumns = 128;                      // of a stage
-constexpr int kColumns = kProductWarps * kWarpColumns;  // of the weight in a stage
+constexpr int kFinishWarps = 4;   // that add up the sums of these while they go on
+constexpr int kWeightWarp = kProductWarps + kFinishWarps, kRowsWarp = kWeightWarp + 1;  // that load the weight and x
+constexpr int kProductThreads = (kRowsWarp + 1) * kWarp;
+constexpr int kTileRows = 16;  // of the weight: those of mma.sync's first operand
 // Rows in shared memory are 64 bytes apart beyond whole lines of 128: neighbours are in different banks.
 constexpr int kRowGap = 32;
-constexpr int kPitch = kColumns + kRowGap;  // of a row of a stage
+constexpr int kSumPitch = 20;  // of the 16 sums of a warp and a row of x: no two of a warp's stores meet in a bank
 constexpr int kMostStages = 3;
 constexpr int kMostProductRows = 32;
 constexpr int kMostNormedRows = 2;  // that each block norms for itself
-constexpr int kProductBarrier = 1;
+static_assert(kNormWarps == kProductWarps);
+
+// Sizes of a stage for 8 * kBlocks rows of x.
+template <int kBlocks>
+struct StageShape {
+  static constexpr int kWarpColumns = kBlocks == 4 ? 64 : 128;
+  static constexpr int kColumns = kProductWarps * kWarpColumns;  // of the weight
+  static constexpr int kPitch = kColumns + kRowGap;              // of a row
+};
 
 template <typename T>
 struct ProductArguments {
@@ -46,42 +53,48 @@ struct ProductArguments {
 };
 
 // The shared memory of a block, in elements but for the sums.
-template <typename T>
+template <typename T, class S>
 struct ProductMemory {
-  int stage_rows;  // of the weight, and of x where it is not kept
-  int stage;       // (stage_rows, kPitch)
-  int x_pitch;     // of a row of x
-  int x;           // where it begins, after all stages
-  int sums;        // where they begin, in bytes: (warps, 16, 8 * blocks)
+  int stage;    // (16 rows of the weight, and the rows of x where it is not kept; kPitch)
+  int x_pitch;  // of a row of x
+  int x;        // where it begins, after all stages
+  int sums;     // where they begin, in bytes: (2, warps, rows, kSumPitch)
+  int buffer;   // of sums, in numbers
   int bytes;
 
-  __host__ __device__ ProductMemory(const ProductArguments<T>& a, int blocks) {
-    stage_rows = kTileRows + (a.kept ? 0 : a.rows);
-    stage = stage_rows * kPitch;
-    x_pitch = a.kept ? (a.depth + 63) / 64 * 64 + kRowGap : kPitch;
+  __host__ __device__ explicit ProductMemory(const ProductArguments<T>& a) {
+    stage = (kTileRows + (a.kept ? 0 : a.rows)) * S::kPitch;
+    x_pitch = a.kept ? (a.depth + 63) / 64 * 64 + kRowGap : S::kPitch;
     x = a.stages * stage;
     sums = (x + (a.kept ? a.rows * x_pitch : 0)) * static_cast<int>(sizeof(T));
-    bytes = sums + kProductWarps * kTileRows * 8 * blocks * static_cast<int>(sizeof(float));
+    buffer = kProductWarps * a.rows * kSumPitch;
+    bytes = sums + 2 * buffer * static_cast<int>(sizeof(float));
   }
 };
 
 // ---- loading ----
 
-// Stages in their order, round and round.
-struct StageCursor {
-  int stage = 0, parity = 0;
-  __device__ void advance(int stages) {
-    if (++stage < stages) return;
-    stage = 0;
+// Stages, or buffers, in their order, round and round.
+struct Cursor {
+  int place = 0, parity = 0;
+  __device__ void advance(int count) {
+    if (++place < count) return;
+    place = 0;
     parity ^= 1;
   }
 };
 
-// The barriers of a block's stages: `full` when the copies have come, `empty` when all warps have multiplied.
-struct StageBarriers {
+// The barriers of stages, or of buffers: `full` when they may be read, `empty` when they have been.
+struct Barriers {
   std::uint32_t first;
-  __device__ std::uint32_t full(int stage) const { return first + stage * 16; }
-  __device__ std::uint32_t empty(int stage) const { return first + stage * 16 + 8; }
+  __device__ std::uint32_t full(int place) const { return first + place * 16; }
+  __device__ std::uint32_t empty(int place) const { return first + place * 16 + 8; }
+  __device__ void init(int count, int writers, int readers) const {
+    for (int place = 0; place < count; ++place) {
+      barrier_init(full(place), writers);
+      barrier_init(empty(place), readers);
+    }
+  }
 };
 
 // The row of the weight that is row i of a tile; past the last ones: negative. Where gated, the lower eight rows are
@@ -106,13 +119,13 @@ __device__ void load_rows(std::uint32_t to, int pitch, int rows, int bytes, std:
 }
 
 // load(tile, column, columns, stage) for every stage of this block, when it is empty.
-template <typename T, typename Load>
-__device__ void fill_stages(const ProductArguments<T>& a, StageBarriers barriers, const Load& load) {
-  StageCursor cursor;
+template <class S, typename T, typename Load>
+__device__ void fill_stages(const ProductArguments<T>& a, Barriers barriers, const Load& load) {
+  Cursor cursor;
   for (int tile = static_cast<int>(blockIdx.x); tile < a.tiles; tile += static_cast<int>(gridDim.x)) {
-    for (int column = 0; column < a.depth; column += kColumns) {
-      barrier_wait(barriers.empty(cursor.stage), cursor.parity ^ 1);
-      load(tile, column, a.depth - column < kColumns ? a.depth - column : kColumns, cursor.stage);
+    for (int column = 0; column < a.depth; column += S::kColumns) {
+      barrier_wait(barriers.empty(cursor.place), cursor.parity ^ 1);
+      load(tile, column, a.depth - column < S::kColumns ? a.depth - column : S::kColumns, cursor.place);
       cursor.advance(a.stages);
     }
   }
@@ -120,45 +133,21 @@ __device__ void fill_stages(const ProductArguments<T>& a, StageBarriers barriers
 
 // ---- multiplying ----
 
-// One result of a tile: what it needs beside the sums, loaded ahead of them, and where it goes.
-template <typename T>
-struct Finish {
-  int row = 0, result = 0;  // of x; of the weight
-  bool inside = false;
-  float bias = 0, second_bias = 0, added = 0;
-
-  __device__ void load(const ProductArguments<T>& a, int tile, int index) {
-    row = index / a.tile_results;
-    result = tile * a.tile_results + index % a.tile_results;
-    inside = row < a.rows && result < a.results;
-    bias = second_bias = added = 0;
-    if (!inside) return;
-    if (a.bias) bias = to_compute(a.bias[result]);
-    if (a.bias && a.gated) second_bias = to_compute(a.bias[result + a.results]);
-    if (a.added) added = to_compute(a.added[static_cast<std::int64_t>(row) * a.results + result]);
-  }
-
-  __device__ void store(const ProductArguments<T>& a, float first, float second) const {
-    const float value = activated(a.activation, first + bias);
-    a.result[static_cast<std::int64_t>(row) * a.results + result] =
-        from_compute<T>(a.gated ? value * (second + second_bias) : value + added);
-  }
-};
-
 // d += a warp's columns of a stage. `weight` and `x` are this lane's: of its rows of both operands, and of x the one of
 // each block. `left`: columns from the warp's first to the end of the rows.
 template <typename T, int kBlocks>
 __device__ void multiply_stage(float (&d)[kBlocks][4], const T* weight, const T* const (&x)[kBlocks], int offset,
                                int left) {
+  using S = StageShape<kBlocks>;
   const int own = static_cast<int>(threadIdx.x) % 4 * 8;
 #pragma unroll
-  for (int column = 0; column < kWarpColumns; column += 32) {
+  for (int column = 0; column < S::kWarpColumns; column += 32) {
     if (column >= left) break;
     uint4 upper = {}, lower = {};
     const bool inside = column + own < left;  // what lies past the end may be anything
     if (inside) {
       upper = *reinterpret_cast<const uint4*>(weight + column);
-      lower = *reinterpret_cast<const uint4*>(weight + 8 * kPitch + column);
+      lower = *reinterpret_cast<const uint4*>(weight + 8 * S::kPitch + column);
     }
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
@@ -168,74 +157,121 @@ __device__ void multiply_stage(float (&d)[kBlocks][4], const T* weight, const T*
   }
 }
 
-// The warps that multiply. A block takes a tile of the weight's rows at a time; sums of the warps are joined in their
-// order. kBlocks: of 8 rows of x.
+// A warp's part of all tiles of the block: the products of its columns. Sums go to the warps that finish.
 template <typename T, int kBlocks>
-__device__ void multiply_tiles(const ProductArguments<T>& a, const ProductMemory<T>& memory, T* shared,
-                               StageBarriers barriers) {
-  constexpr int kSums = kTileRows * 8 * kBlocks;  // of a warp
+__device__ void multiply_tiles(const ProductArguments<T>& a, const ProductMemory<T, StageShape<kBlocks>>& memory,
+                               T* shared, float* sums, Barriers stages, Barriers buffers) {
+  using S = StageShape<kBlocks>;
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int own_column = warp * kWarpColumns + lane % 4 * 8;
-  float* sums = reinterpret_cast<float*>(reinterpret_cast<unsigned char*>(shared) + memory.sums);
+  const int own_column = warp * S::kWarpColumns + lane % 4 * 8;
   const T* own_x[kBlocks];  // this lane's row of each block of rows; those past the last are not used
 #pragma unroll
   for (int block = 0; block < kBlocks; ++block) {
     const int row = block * 8 + lane / 4;
-    own_x[block] = shared + (a.kept ? memory.x : kTileRows * kPitch) +
+    own_x[block] = shared + (a.kept ? memory.x : kTileRows * S::kPitch) +
                    (row < a.rows ? row : a.rows - 1) * memory.x_pitch + own_column;
   }
-  StageCursor cursor;
+  Cursor stage, buffer;
   for (int tile = static_cast<int>(blockIdx.x); tile < a.tiles; tile += static_cast<int>(gridDim.x)) {
-    Finish<T> finish;
-    finish.load(a, tile, static_cast<int>(threadIdx.x));
     float d[kBlocks][4] = {};
-    for (int column = 0; column < a.depth; column += kColumns) {
-      barrier_wait(barriers.full(cursor.stage), cursor.parity);
-      const int stage = cursor.stage * memory.stage;
-      multiply_stage<T, kBlocks>(d, shared + stage + lane / 4 * kPitch + own_column, own_x, a.kept ? column : stage,
-                                 a.depth - column - warp * kWarpColumns);
+    for (int column = 0; column < a.depth; column += S::kColumns) {
+      barrier_wait(stages.full(stage.place), stage.parity);
+      const int offset = stage.place * memory.stage;
+      multiply_stage<T, kBlocks>(d, shared + offset + lane / 4 * S::kPitch + own_column, own_x,
+                                 a.kept ? column : offset, a.depth - column - warp * S::kWarpColumns);
       __syncwarp();
-      if (lane == 0) barrier_arrive(barriers.empty(cursor.stage));
-      cursor.advance(a.stages);
+      if (lane == 0) barrier_arrive(stages.empty(stage.place));
+      stage.advance(a.stages);
     }
 
-    float* own_sums = sums + warp * kSums + lane / 4 * 8 * kBlocks + lane % 4 * 2;
+    barrier_wait(buffers.empty(buffer.place), buffer.parity ^ 1);
+    float* own_sums = sums + buffer.place * memory.buffer + warp * a.rows * kSumPitch + lane / 4;
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
-      *reinterpret_cast<float2*>(own_sums + block * 8) = make_float2(d[block][0], d[block][1]);
-      *reinterpret_cast<float2*>(own_sums + (8 * kBlocks + block) * 8) = make_float2(d[block][2], d[block][3]);
-    }
-    named_sync(kProductBarrier, kProductThreads);
-    for (int index = static_cast<int>(threadIdx.x); index < a.tile_results * a.rows; index += kProductThreads) {
-      if (index >= kProductThreads) finish.load(a, tile, index);
-      if (!finish.inside) continue;
-      const float* sum = sums + index % a.tile_results * 8 * kBlocks + finish.row;
-      float first = 0, second = 0;
 #pragma unroll
-      for (int w = 0; w < kProductWarps; ++w) {
-        first += sum[w * kSums];
-        if (a.gated) second += sum[w * kSums + 8 * 8 * kBlocks];
+      for (int i = 0; i < 4; ++i) {
+        const int row = block * 8 + lane % 4 * 2 + i % 2;
+        if (row < a.rows) own_sums[row * kSumPitch + i / 2 * 8] = d[block][i];
       }
-      finish.store(a, first, second);
     }
-    named_sync(kProductBarrier, kProductThreads);
+    __syncwarp();
+    if (lane == 0) barrier_arrive(buffers.full(buffer.place));
+    buffer.advance(2);
   }
 }
 
-template <typename T, int kBlocks>
-__global__ void __launch_bounds__(kProductThreads + kLoadWarps * kWarp)
-    product_kernel(const __grid_constant__ ProductArguments<T> a) {
-  extern __shared__ uint4 product_memory[];
-  __shared__ std::uint64_t barrier_memory[2 * kMostStages + 1];
-  T* shared = reinterpret_cast<T*>(product_memory);
-  const ProductMemory<T> memory(a, kBlocks);
-  const StageBarriers barriers = {shared_address(barrier_memory)};
-  const std::uint32_t x_loaded = shared_address(barrier_memory + 2 * kMostStages);
-  if (threadIdx.x == 0) {
-    for (int stage = 0; stage < a.stages; ++stage) {
-      barrier_init(barriers.full(stage), a.kept ? 1 : 2);
-      barrier_init(barriers.empty(stage), kProductWarps);
+// ---- finishing ----
+
+// One result of a tile: what it needs beside the sums, loaded ahead of them, and where it goes.
+template <typename T>
+struct Finish {
+  int row = 0, place = 0, result = 0;  // of x; of the tile's results; of all results
+  bool inside = false;
+  float bias = 0, second_bias = 0, added = 0;
+
+  __device__ Finish(const ProductArguments<T>& a, int tile, int index) {
+    row = index / a.tile_results;
+    place = index % a.tile_results;
+    result = tile * a.tile_results + place;
+    inside = row < a.rows && result < a.results;
+    if (!inside) return;
+    if (a.bias) bias = to_compute(a.bias[result]);
+    if (a.bias && a.gated) second_bias = to_compute(a.bias[result + a.results]);
+    if (a.added) added = to_compute(a.added[static_cast<std::int64_t>(row) * a.results + result]);
+  }
+
+  // sums: (warps, rows, kSumPitch). They are added in the order of the warps.
+  __device__ void store(const ProductArguments<T>& a, const float* sums) const {
+    if (!inside) return;
+    const float* sum = sums + row * kSumPitch + place;
+    float first = 0, second = 0;
+#pragma unroll
+    for (int warp = 0; warp < kProductWarps; ++warp) {
+      first += sum[warp * a.rows * kSumPitch];
+      if (a.gated) second += sum[warp * a.rows * kSumPitch + 8];
     }
+    const float value = activated(a.activation, first + bias);
+    a.result[static_cast<std::int64_t>(row) * a.results + result] =
+        from_compute<T>(a.gated ? value * (second + second_bias) : value + added);
+  }
+};
+
+// The results of all tiles of the block, by the warps that finish.
+template <typename T>
+__device__ void finish_tiles(const ProductArguments<T>& a, const float* sums, int buffer_size, Barriers buffers) {
+  constexpr int kThreads = kFinishWarps * kWarp;
+  const int thread = static_cast<int>(threadIdx.x) - kProductWarps * kWarp;
+  Cursor buffer;
+  for (int tile = static_cast<int>(blockIdx.x); tile < a.tiles; tile += static_cast<int>(gridDim.x)) {
+    const Finish<T> first(a, tile, thread);
+    barrier_wait(buffers.full(buffer.place), buffer.parity);
+    const float* tile_sums = sums + buffer.place * buffer_size;
+    first.store(a, tile_sums);
+    for (int index = thread + kThreads; index < a.tile_results * a.rows; index += kThreads) {
+      Finish<T>(a, tile, index).store(a, tile_sums);
+    }
+    __syncwarp();
+    if (thread % kWarp == 0) barrier_arrive(buffers.empty(buffer.place));
+    buffer.advance(2);
+  }
+}
+
+// A block takes a tile of 16 rows of the weight at a time, and all of its columns. kBlocks: of 8 rows of x.
+template <typename T, int kBlocks>
+__global__ void __launch_bounds__(kProductThreads, kBlocks == 1 ? 2 : 1)
+    product_kernel(const __grid_constant__ ProductArguments<T> a) {
+  using S = StageShape<kBlocks>;
+  extern __shared__ uint4 product_memory[];
+  __shared__ std::uint64_t barrier_memory[2 * kMostStages + 5];
+  T* shared = reinterpret_cast<T*>(product_memory);
+  const ProductMemory<T, S> memory(a);
+  float* sums = reinterpret_cast<float*>(reinterpret_cast<unsigned char*>(shared) + memory.sums);
+  const Barriers stages = {shared_address(barrier_memory)};
+  const Barriers buffers = {shared_address(barrier_memory + 2 * kMostStages)};
+  const std::uint32_t x_loaded = shared_address(barrier_memory + 2 * kMostStages + 4);
+  if (threadIdx.x == 0) {
+    stages.init(a.stages, a.kept ? 1 : 2, kProductWarps);
+    buffers.init(2, kProductWarps, kFinishWarps);
     barrier_init(x_loaded, 1);
     barrier_init_fence();
   }
@@ -245,38 +281,39 @@ __global__ void __launch_bounds__(kProductThreads + kLoadWarps * kWarp)
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const bool norms = a.norm.kind != StepNorm::none;
   const auto stage_address = [&](int stage) { return shared_address(shared + stage * memory.stage); };
-  if (warp == kProductWarps) {  // the weight, which no kernel of a step writes
-    fill_stages(a, barriers, [&](int tile, int column, int columns, int stage) {
-      load_rows<T>(stage_address(stage), kPitch, kTileRows, columns * 2, barriers.full(stage), [&](int i) -> const T* {
+  if (warp == kWeightWarp) {  // does not wait: no kernel of a step writes weights
+    fill_stages<S>(a, stages, [&](int tile, int column, int columns, int stage) {
+      load_rows<T>(stage_address(stage), S::kPitch, kTileRows, columns * 2, stages.full(stage), [&](int i) -> const T* {
         const int row = weight_row(a, tile, i);
         return row < 0 ? nullptr : a.weight + static_cast<std::int64_t>(row) * a.depth + column;
       });
     });
     return;
   }
-  if (norms) prefetch_norm(a.norm);
+  if (norms && warp < kNormWarps) prefetch_norm(a.norm);
   wait_for_previous();
-  if (warp > kProductWarps) {
+  if (warp == kRowsWarp) {
     const auto row_of = [&](int column) { return [&a, column](int i) { return a.x + i * a.x_stride + column; }; };
     if (!a.kept) {
-      fill_stages(a, barriers, [&](int, int column, int columns, int stage) {
-        load_rows<T>(stage_address(stage) + kTileRows * kPitch * 2, kPitch, a.rows, columns * 2, barriers.full(stage),
-                     row_of(column));
+      fill_stages<S>(a, stages, [&](int, int column, int columns, int stage) {
+        load_rows<T>(stage_address(stage) + kTileRows * S::kPitch * 2, S::kPitch, a.rows, columns * 2,
+                     stages.full(stage), row_of(column));
       });
     } else if (!norms) {
       load_rows<T>(shared_address(shared + memory.x), memory.x_pitch, a.rows, a.depth * 2, x_loaded, row_of(0));
     }
     return;
   }
+  if (warp >= kProductWarps) return finish_tiles(a, sums, memory.buffer, buffers);
   if (norms) {
     for (int row = 0; row < a.rows; ++row) {
       norm_row(a.norm, a.x + row * a.x_stride, shared + memory.x + row * memory.x_pitch);
     }
-    named_sync(kProductBarrier, kProductThreads);
+    norm_barrier();
   } else if (a.kept) {
     barrier_wait(x_loaded, 0);
   }
-  multiply_tiles<T, kBlocks>(a, memory, shared, barriers);
+  multiply_tiles<T, kBlocks>(a, memory, shared, sums, stages, buffers);
 }
 
 // norm(x) of each row, a block each: for products of more rows than blocks norm for themselves.
@@ -352,7 +389,7 @@ bool launch_product(ProductArguments<T> a, const Tensor& x) {
   a.tiles = (a.results + a.tile_results - 1) / a.tile_results;
   const auto bytes_with = [&](int stages) {
     a.stages = stages;
-    return ProductMemory<T>(a, kBlocks).bytes;
+    return ProductMemory<T, StageShape<kBlocks>>(a).bytes;
   };
   const int most = properties.shared_memory_per_block - 1024;  // the rest is for barriers and norms
   a.kept = bytes_with(2) <= most;
@@ -361,7 +398,7 @@ bool launch_product(ProductArguments<T> a, const Tensor& x) {
   const int blocks = properties.multiprocessors * (bytes <= kHalf ? 2 : 1);
   launch_step({.name = "step product_kernel",
                .grid = dim3(static_cast<unsigned>(std::min(a.tiles, blocks))),
-               .threads = kProductThreads + kLoadWarps * kWarp,
+               .threads = kProductThreads,
                .shared_bytes = static_cast<std::size_t>(bytes)},
               product_kernel<T, kBlocks>, a);
   return true;
