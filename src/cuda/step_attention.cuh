@@ -25,9 +25,10 @@ struct StepAttentionArguments {
   T* result;                    // (rows, heads, head_dim)
   std::int64_t query_stride, entry_count, capacity;
   int heads, kv_heads, head_dim;
-  int group;    // query heads of a key/value head
-  int chunks;   // of a group, each the work of a block
-  int cluster;  // blocks that share the tokens of a row
+  int group;          // query heads of a key/value head
+  int chunks;         // of a group, each the work of a block
+  int cluster;        // blocks that share the tokens of a row
+  bool starts_early;  // while kernels before are still running
   Compute<T> scale, softcap;
   std::int64_t window;         // -1: none
   const float* alibi_slopes;   // (heads); null: none
@@ -407,7 +408,7 @@ __global__ void __launch_bounds__(kAttentionThreads, 1)
     step_attention_kernel(const __grid_constant__ StepAttentionArguments<T> a) {
   extern __shared__ uint4 attention_memory[];
   StepAttention<T, kGroup, kColumns, kPack> attention(a, reinterpret_cast<Compute<T>*>(attention_memory));
-  attention.prefetch_tokens();
+  if (a.starts_early) attention.prefetch_tokens();
   let_next_start();
   wait_for_previous();
   attention.clear();
