@@ -149,13 +149,14 @@ template <class S>
 void launch_mma(StepAttentionArguments<typename S::T> a, std::int64_t rows) {
   a.chunks = (a.group + kMmaHeads - 1) / kMmaHeads;
   const std::int64_t items = rows * a.kv_heads * a.chunks;
-  // A row's tokens are shared out to blocks that have a step each, and then to more warps where these have many steps,
-  // as long as there are not more than can be at once.
+  // A row's tokens are shared out to the blocks of a cluster as long as each has a multiprocessor of its own, and then to
+  // more warps where these have many steps, as long as there are not more than can be at once.
   const DeviceProperties& properties = device_properties();
   const std::int64_t most = std::int64_t{S::kWarpsAtOnce} * properties.multiprocessors;
   const int most_cluster = properties.capability >= 90 ? 8 : 1;
   int warps = 4;
-  while (a.cluster < most_cluster && items * a.cluster * 2 * warps <= most && a.cluster * S::kKeys < a.capacity) {
+  while (a.cluster < most_cluster && items * a.cluster * 2 <= properties.multiprocessors &&
+         a.cluster * S::kKeys < a.capacity) {
     a.cluster *= 2;
   }
   while (warps < S::kMostWarps && items * a.cluster * 2 * warps <= most &&
