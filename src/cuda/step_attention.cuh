@@ -1,5 +1,6 @@
 // The kernel of attention in a decoding step: one query per row over a cache that rows share. The new token is normed,
-// rotated and put into the cache in the same pass.
+// rotated and put into the cache in the same pass. It takes any elements and sizes; step_attention_mma.cuh has the one
+// for 16-bit elements.
 #pragma once
 
 #include <cstdint>
