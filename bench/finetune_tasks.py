@@ -98,6 +98,8 @@ class Classify(Task):
                 count += target[0] != outside
                 if target[0] != outside and max(logits) == logits[target[0]]:
                     margins.append(logits[target[0]] - logits[outside])
+        if not margins:
+            return
         margins.sort()
         lost = int(cost / 100 * count + 1e-9)
         kept = margins[lost] if lost < len(margins) else margins[-1] + 2
