@@ -38,8 +38,8 @@ def make_model(config, task, output):
     if task.labels:
         labels = {"num_labels": len(task.labels)}
     if config["model"]:
-        return task.architecture.from_pretrained(config["model"], **labels)
-    return task.architecture.from_config(transformers.AutoConfig.from_pretrained(output))
+        return task.architecture.from_pretrained(config["model"], dtype=torch.float32, **labels)
+    return task.architecture.from_config(transformers.AutoConfig.from_pretrained(output)).float()
 
 
 def make_optimizer(config, model, fused):
