@@ -23,8 +23,8 @@ case $name in
   clinc)
     tune --task classify --model "$minilm" --data "$data/clinc-oos/data_full.json" --parts train,oos_train \
       --validation-parts val,oos_val --test-parts test,oos_test --out-of-scope oos --out-of-scope-cost 0.2 \
-      --epochs 6 --batch 32 --learning-rate 2e-4 --max-length 64 --keep-best false --checkpoint-every 1000 --output "$output" \
-      --data-source "CLINC150 (Larson et al. 2019), CC BY 3.0" "$@"
+      --epochs 6 --batch 32 --learning-rate 2e-4 --max-length 64 --keep-best false --checkpoint-every 1000 \
+      --output "$output" --data-source "CLINC150 (Larson et al. 2019), CC BY 3.0" "$@"
     ;;
   sentiment)
     for fold in 0 1 2 3 4; do
