@@ -15,8 +15,8 @@ set(headway_text_packages PkgConfig::sentencepiece PkgConfig::libzip PkgConfig::
 include(cmake/embed.cmake)
 add_library(headway_text_objects OBJECT ${headway_text_sources} ${headway_viewer_source})
 set_target_properties(headway_text_objects PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
-target_link_libraries(headway_text_objects PRIVATE headway_build_flags headway_strict_warnings
-                                                   ${headway_text_packages})
+target_link_libraries(headway_text_objects PRIVATE headway_build_flags headway_hardening headway_library_assertions
+                                                   headway_strict_warnings ${headway_text_packages})
 
 # A shared libheadway hides its base; a static one has it for both.
 add_library(headway_text ${headway_library_type} $<TARGET_OBJECTS:headway_text_objects>
@@ -24,7 +24,7 @@ add_library(headway_text ${headway_library_type} $<TARGET_OBJECTS:headway_text_o
 add_library(headway::text ALIAS headway_text)
 set_target_properties(headway_text PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0 EXPORT_NAME text
                                               INSTALL_RPATH "$ORIGIN" BUILD_WITH_INSTALL_RPATH ON)
-target_link_libraries(headway_text PUBLIC headway PRIVATE ${headway_text_packages})
+target_link_libraries(headway_text PUBLIC headway PRIVATE ${headway_text_packages} $<BUILD_INTERFACE:headway_hardened_link>)
 
 # The same objects beside the internals of libheadway, for the tests.
 if(HEADWAY_SHARED)
