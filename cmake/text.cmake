@@ -8,13 +8,18 @@ pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
 find_package(ZLIB REQUIRED)
 
-file(GLOB headway_text_sources CONFIGURE_DEPENDS src/text/*.cpp src/text/tokenizer/*.cpp src/models/*.cpp
-     src/generate/*.cpp src/tasks/*.cpp src/training/*.cpp src/translation/*.cpp src/report/*.cpp src/explain/*.cpp)
+set(headway_text_sources)
+foreach(folder IN ITEMS text text/tokenizer models generate tasks training translation report explain)
+  file(GLOB folder_sources CONFIGURE_DEPENDS src/${folder}/*.cpp)
+  string(REPLACE "/" "_" group ${folder})
+  set_source_files_properties(${folder_sources} PROPERTIES UNITY_GROUP ${group})
+  list(APPEND headway_text_sources ${folder_sources})
+endforeach()
 set(headway_text_packages PkgConfig::sentencepiece PkgConfig::libzip PkgConfig::pcre2 PkgConfig::utf8proc ZLIB::ZLIB)
 
 include(cmake/embed.cmake)
 add_library(headway_text_objects OBJECT ${headway_text_sources} ${headway_viewer_source})
-set_target_properties(headway_text_objects PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+set_target_properties(headway_text_objects PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 target_link_libraries(headway_text_objects PRIVATE headway_build_flags headway_hardening headway_library_assertions
                                                    headway_strict_warnings ${headway_text_packages})
 

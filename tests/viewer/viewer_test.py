@@ -120,6 +120,47 @@ class OnePartTest(PageTest):
         self.browser.click(*self.middle("#language"))
 
 
+class DecoderAloneTest(PageTest):
+    """A text and what a decoder wrote after it: one line of tokens."""
+
+    page = "decoder.html"
+    fragment = "#layer=2&head=3"
+
+    def test_one_line(self):
+        self.assertTrue(self.js("document.getElementById('parts').hidden"))
+        self.assertEqual(self.count(".line"), 1)
+        self.browser.mouse("mouseMoved", *self.word("Tier"))
+        self.assertGreater(len(self.shaded()), 0)
+
+    def test_phone(self):
+        self.browser.size(390, 844, 2, mobile=True)
+        self.open()
+        self.assertLessEqual(self.js("document.scrollingElement.scrollWidth"), 390)
+
+
+class PlotTest(unittest.TestCase):
+    """The plot of a training run: a page without a script, whose style sheet its policy allows."""
+
+    def test_lines_have_their_colours(self):
+        browser = options.browser
+        browser.size(1280, 900)
+        browser.prefer("light")
+        browser.call("Page.navigate", url="about:blank")
+        browser.events = []
+        browser.call("Page.navigate", url=(pathlib.Path(options.work) / "pages" / "plot.html").resolve().as_uri())
+        browser.wait_for("document.readyState === 'complete' && document.querySelector('.legend') !== null")
+        colours = browser.evaluate("[...document.querySelectorAll('polyline')].map(e => getComputedStyle(e).stroke)")
+        self.assertEqual(len(colours), 8)
+        self.assertGreaterEqual(len(set(colours)), 5)
+        self.assertNotIn("none", colours)
+        self.assertEqual(browser.evaluate("getComputedStyle(document.querySelector('circle')).fill"),
+                         "rgb(200, 87, 27)")
+        self.assertEqual(browser.evaluate("getComputedStyle(document.querySelector('.legend i')).backgroundColor"),
+                         "rgb(31, 95, 168)")
+        self.assertEqual(browser.complaints(), [])
+        self.assertEqual(browser.requests(), [])
+
+
 class SentenceTest(PageTest):
     """Words: pointing, pinning, both sides."""
 
@@ -399,6 +440,20 @@ class HostileTest(PageTest):
         self.assertTrue(self.text("#readout").startswith("</script>"))
         self.browser.click(*self.middle("#parts label", 2))
         self.assertIn("<!--record-->", self.text(".sentence"))
+
+    def test_what_is_put_into_the_page_does_not_run(self):
+        ran = self.js("""(() => {
+          const script = document.createElement('script');
+          script.textContent = 'window.ran = true';
+          const button = document.createElement('button');
+          button.setAttribute('onclick', 'window.ran = true');
+          document.body.append(script, button);
+          button.click();
+          return window.ran === true;
+        })()""")
+        self.assertFalse(ran)
+        self.assertTrue(all("Content Security Policy" in one for one in self.browser.complaints()))
+        self.browser.events = []
 
 
 class LargeTest(PageTest):
