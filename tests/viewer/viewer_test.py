@@ -114,6 +114,13 @@ class OnePartTest(PageTest):
         self.browser.mouse("mouseMoved", *self.word("it"))
         self.assertGreater(len(self.shaded()), 0)
 
+    def test_the_frame_of_a_word_lies_above_its_neighbour(self):
+        self.open("#layer=4&head=1&word=5")  # the apostrophe of didn't, between two parts of the word
+        hit = self.js("(() => { const {right, top, height} = document.querySelector('.word.pinned')"
+                      ".getBoundingClientRect();"
+                      "return document.elementFromPoint(right - 0.5, top + height / 2).textContent; })()")
+        self.assertEqual(hit, "'")
+
     def test_in_chinese(self):
         self.browser.click(*self.middle("#language"))
         self.assertEqual(self.text(".line h3"), "文本")
@@ -379,6 +386,8 @@ class LookTest(PageTest):
         self.assertEqual(self.text(".word.pinned"), "it")
         self.assertIn("animal 62 %", self.text("#readout"))
         self.assertGreaterEqual(self.js("document.querySelector('.overlay').getBoundingClientRect().width"), 250)
+        for button in ("language", "theme"):  # on one line each
+            self.assertLess(self.js(f"document.getElementById('{button}').getBoundingClientRect().height"), 36)
 
 
 class SaveTest(PageTest):
