@@ -10,9 +10,16 @@ else()
   message(FATAL_ERROR "Headway has no kernels for ${CMAKE_SYSTEM_PROCESSOR}: x86-64 and 64-bit ARM are supported")
 endif()
 
-# Kernels are half of what there is to compile: a build for one machine, or for a check that does not look at them, may
-# do with fewer.
-set(HEADWAY_INSTRUCTION_SETS ${headway_known_sets} CACHE STRING "Instruction sets that kernels are compiled for")
+# Kernels are half of what there is to compile, and come from one source: sanitizers see registers of two sizes, and
+# ThreadSanitizer, to which their size is nothing, sees one.
+set(headway_default_sets ${headway_known_sets})
+if(HEADWAY_SANITIZE)
+  list(REMOVE_ITEM headway_default_sets sse4)
+endif()
+if(HEADWAY_SANITIZE STREQUAL "thread")
+  list(REMOVE_ITEM headway_default_sets avx512 avx512_bf16)
+endif()
+set(HEADWAY_INSTRUCTION_SETS ${headway_default_sets} CACHE STRING "Instruction sets that kernels are compiled for")
 foreach(isa IN LISTS HEADWAY_INSTRUCTION_SETS)
   if(NOT isa IN_LIST headway_known_sets)
     message(FATAL_ERROR "HEADWAY_INSTRUCTION_SETS names '${isa}', expected some of ${headway_known_sets}")
