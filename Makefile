@@ -62,7 +62,7 @@ fuzz: deps-clang  ## Feed broken files to each reader for 20 seconds (FUZZ_SECON
 	@cmake -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DHEADWAY_BUILD_FUZZ=ON -DHEADWAY_BUILD_TESTS=OFF \
 	  -DHEADWAY_BUILD_EXAMPLES=OFF -DHEADWAY_FUZZ_SECONDS=$(FUZZ_SECONDS)
 	@cmake --build build/fuzz -j $(JOBS) --target fuzz_targets
-	@cmake --build build/fuzz -j 1 --target run_fuzz
+	@cmake --build build/fuzz -j $(JOBS) --target run_fuzz
 
 test-arm: deps-arm  ## Cross-build for 64-bit ARM and run a reduced set of tests under qemu
 	@cmake --preset arm64

@@ -39,8 +39,8 @@ target_compile_options(headway_build_flags INTERFACE -fvisibility=hidden -fvisib
 target_include_directories(headway_build_flags INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
 
 # Inner loops without optimisation are too slow to test; with sanitizers and -O3 they are too slow to compile.
+set(headway_kernel_level -O3)
 if(HEADWAY_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL "Debug")
-  set(HEADWAY_KERNEL_OPTIONS -O1)
-else()
-  set(HEADWAY_KERNEL_OPTIONS -O3)
+  set(headway_kernel_level -O1)
 endif()
+set(HEADWAY_KERNEL_OPTIONS ${headway_kernel_level} CACHE STRING "Options that the inner loops are compiled with")

@@ -25,7 +25,7 @@ if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.8)
   target_compile_options(headway_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--compress-mode=size>)  # a fifth of the size
 endif()
 target_include_directories(headway_cuda PRIVATE include src)
-target_link_libraries(headway_cuda PRIVATE headway CUDA::cudart_static ${CMAKE_DL_LIBS})
+target_link_libraries(headway_cuda PRIVATE headway headway_hardened_link CUDA::cudart_static ${CMAKE_DL_LIBS})
 target_link_options(headway_cuda PRIVATE -Wl,--no-undefined)
 
 # The tuned kernels use instructions that Hopper alone has; everything else runs from Ampere on. It is compiled once, to

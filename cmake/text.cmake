@@ -8,15 +8,20 @@ pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
 find_package(ZLIB REQUIRED)
 
-file(GLOB headway_text_sources CONFIGURE_DEPENDS src/text/*.cpp src/text/tokenizer/*.cpp src/models/*.cpp
-     src/generate/*.cpp src/tasks/*.cpp src/training/*.cpp src/translation/*.cpp src/report/*.cpp src/explain/*.cpp)
+set(headway_text_sources)
+foreach(folder IN ITEMS text text/tokenizer models generate tasks training translation report explain)
+  file(GLOB folder_sources CONFIGURE_DEPENDS src/${folder}/*.cpp)
+  string(REPLACE "/" "_" group ${folder})
+  set_source_files_properties(${folder_sources} PROPERTIES UNITY_GROUP ${group})
+  list(APPEND headway_text_sources ${folder_sources})
+endforeach()
 set(headway_text_packages PkgConfig::sentencepiece PkgConfig::libzip PkgConfig::pcre2 PkgConfig::utf8proc ZLIB::ZLIB)
 
 include(cmake/embed.cmake)
 add_library(headway_text_objects OBJECT ${headway_text_sources} ${headway_viewer_source})
-set_target_properties(headway_text_objects PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
-target_link_libraries(headway_text_objects PRIVATE headway_build_flags headway_strict_warnings
-                                                   ${headway_text_packages})
+set_target_properties(headway_text_objects PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+target_link_libraries(headway_text_objects PRIVATE headway_build_flags headway_hardening headway_library_assertions
+                                                   headway_strict_warnings ${headway_text_packages})
 
 # A shared libheadway hides its base; a static one has it for both.
 add_library(headway_text ${headway_library_type} $<TARGET_OBJECTS:headway_text_objects>
@@ -24,7 +29,7 @@ add_library(headway_text ${headway_library_type} $<TARGET_OBJECTS:headway_text_o
 add_library(headway::text ALIAS headway_text)
 set_target_properties(headway_text PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0 EXPORT_NAME text
                                               INSTALL_RPATH "$ORIGIN" BUILD_WITH_INSTALL_RPATH ON)
-target_link_libraries(headway_text PUBLIC headway PRIVATE ${headway_text_packages})
+target_link_libraries(headway_text PUBLIC headway PRIVATE ${headway_text_packages} $<BUILD_INTERFACE:headway_hardened_link>)
 
 # The same objects beside the internals of libheadway, for the tests.
 if(HEADWAY_SHARED)
@@ -35,7 +40,10 @@ else()
   target_link_libraries(headway_text_internal INTERFACE headway_text headway_internal)
 endif()
 
-# A parent project, as the Python package is, wants the library alone.
+# A parent project, as the Python package is, wants the library alone; the tests under sanitizers do without the program.
 if(PROJECT_IS_TOP_LEVEL AND EXISTS ${PROJECT_SOURCE_DIR}/cli/CMakeLists.txt)
-  add_subdirectory(cli)
+  if(HEADWAY_SANITIZE)
+    set(headway_program_is_left_out EXCLUDE_FROM_ALL)
+  endif()
+  add_subdirectory(cli ${headway_program_is_left_out})
 endif()

@@ -7,7 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "explain/packing.h"
+#include "base/base64.h"
+#include "base/markup.h"
 #include "headway/attention_view.h"
 #include "support/attention_record.h"
 #include "support/message_of.h"
@@ -100,6 +101,21 @@ TEST(AttentionHtml, NeedsNothingFromOutside) {
     EXPECT_EQ(page.find(outside), std::string::npos) << outside;
   }
   EXPECT_EQ(count_of(page, "http"), count_of(page, "http-equiv") + count_of(page, "http://www.w3.org/2000/svg"));
+}
+
+// The one script and the one style sheet are allowed by what they hold, and nothing else is.
+TEST(AttentionHtml, PolicyNamesItsScriptAndStyle) {
+  // From a shell: printf %s 'alert(1)' | openssl dgst -sha256 -binary | base64
+  EXPECT_EQ(headway::internal::policy_hash("alert(1)"), "'sha256-bhHHL3z2vDgxUt0W3dWQOrprscmda2Y5pLsLg4GF+pI='");
+  const std::string page = attention_html(headway_test::hostile_record());
+  const std::string policy = between(page, "Content-Security-Policy\"\n  content=\"", "\"");
+  EXPECT_EQ(count_of(policy, "unsafe"), 0U) << policy;
+  EXPECT_EQ(count_of(page, "style=\""), 1U);  // in the SVG that the page saves, where no policy holds
+  for (const char* kind : {"script", "style"}) {
+    const std::string tag(kind), content = between(page, "<" + tag + ">", "</" + tag + ">");
+    EXPECT_GT(content.size(), 1000U);
+    EXPECT_PRED2(contains, policy, tag + "-src " + headway::internal::policy_hash(content));
+  }
 }
 
 TEST(AttentionHtml, TokensCannotBreakOut) {

@@ -7,6 +7,7 @@
 
 #include "headway/ops.h"
 #include "support/bits.h"
+#include "support/cases.h"
 #include "support/elementwise.h"
 #include "support/gradcheck.h"
 #include "support/message_of.h"
@@ -64,7 +65,7 @@ std::vector<RotaryOptions> rotary_options(std::int64_t head_dim) {
 }
 
 TEST(Rotary, Values) {
-  for (const DType dtype : kFloatingDTypes) {
+  for (const DType dtype : test_dtypes()) {
     for (const Shape& shape :
          std::vector<Shape>{{1, 2}, {3, 4}, {2, 5, 8}, {2, 3, 70, 34}, {2, 0, 4}, {0, 5, 4}, {3, 0}, {2, 2, 300, 64}}) {
       const Tensor x = Tensor::randn(shape, 1, dtype);

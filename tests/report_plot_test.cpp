@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/markup.h"
 #include "report/chart.h"
 #include "report/history.h"
 #include "report/model_card.h"
@@ -50,7 +51,15 @@ TEST(TranslationPlot, ShowsEveryLine) {
   EXPECT_PRED2(contains, html, "prefers-color-scheme: dark");
   EXPECT_PRED2(contains, html, "a&lt;b → c");
   EXPECT_EQ(count_of(html, "a<b"), 0U);
-  EXPECT_EQ(count_of(html, "http"), 0U);  // nothing is loaded from elsewhere
+  EXPECT_EQ(count_of(html, "http"), count_of(html, "http-equiv"));  // nothing is loaded from elsewhere
+  const std::size_t style = html.find("<style>") + 7;
+  const std::string sheet = html.substr(style, html.find("</style>") - style);
+  EXPECT_PRED2(contains, html, "default-src 'none'");
+  EXPECT_PRED2(contains, html, "style-src " + headway::internal::policy_hash(sheet) + "\">");
+  EXPECT_EQ(count_of(html, "style=\""), 0U);  // which the policy would not allow
+  for (const char* line : {"main", "second", "third", "other0", "encoder0", "encoder1", "decoder0"}) {
+    EXPECT_EQ(count_of(sheet, ".line-" + std::string(line) + " "), 1U) << line;
+  }
   EXPECT_EQ(count_of(html, "nan"), 0U);
   EXPECT_LT(html.size(), 100000U);
 }

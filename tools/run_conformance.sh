@@ -46,6 +46,19 @@ rm -rf "$work"
 mkdir -p "$work"
 status=0
 suite() { "$python" "$@" || status=1; }
+# suites "FILE ARGUMENTS..."...: all of them, as many at a time as there are processors, each with one thread of PyTorch's;
+# what a suite prints appears in one piece when it ends.
+suites() { printf '%s\n' "$@" | xargs -P "$jobs" -I {} bash -c 'one_suite {}' || status=1; }
+one_suite() {
+  local log code=0
+  log=$(mktemp)
+  OMP_NUM_THREADS=1 "$python" "$@" > "$log" 2>&1 || code=1
+  flock "$work" cat "$log"
+  rm "$log"
+  return "$code"
+}
+export python work
+export -f one_suite
 
 first=${HEADWAY_CONFORMANCE_SEED:-1}
 if [[ $first == random ]]; then first=$(od -An -N3 -tu4 /dev/urandom | tr -d ' '); fi
@@ -67,15 +80,15 @@ done
 echo "torch modules in Headway, seeds $first to $((first + rounds - 1)): $passed passed, $failed failed, 0 skipped"
 suite tests/torch/check_state_dicts.py "${exported[@]}"
 
-for name in torch_attention torch_transforms torch_module torch_replace torch_differential torch_cuda onnx_attention \
-  onnx_ops hf_models hf_minilm embeddings families; do
-  suite "tests/conformance/$name.py"
-done
 export HEADWAY_PROGRAM=$PWD/$build/headway
-for name in text_scores rouge text_tokenizer text_documents tokenizers_compare tasks_compare hf_generate; do
-  suite "tests/conformance/$name.py"
+all=("tests/conformance/marian_roundtrip.py $build/tests/translate_tokens"
+  "-m pytest -q tests/python/test_documents.py tests/python/test_torch_arrays.py")
+# The longest first, so that none is left alone at the end.
+for name in tasks_compare torch_differential hf_generate embeddings hf_models shipped_model torch_module torch_attention \
+  tokenizers_compare torch_transforms text_documents torch_replace torch_cuda onnx_attention onnx_ops hf_minilm \
+  text_scores rouge text_tokenizer; do
+  all+=("tests/conformance/$name.py")
 done
-suite tests/conformance/marian_roundtrip.py "$build/tests/translate_tokens"
-suite tests/conformance/shipped_model.py
-"$python" -m pytest -q tests/python/test_documents.py tests/python/test_torch_arrays.py || status=1
+suites "${all[@]}"
+suite tests/conformance/families.py  # which has processes of its own
 exit "$status"

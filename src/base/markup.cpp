@@ -1,5 +1,8 @@
 #include "base/markup.h"
 
+#include "base/base64.h"
+#include "base/sha256.h"
+
 namespace headway::inline v0::internal {
 
 std::string escape_markup(std::string_view text) {
@@ -28,5 +31,7 @@ std::string escape_markup(std::string_view text) {
   }
   return escaped;
 }
+
+std::string policy_hash(std::string_view text) { return "'sha256-" + base64(sha256(text)) + "'"; }
 
 }  // namespace headway::inline v0::internal

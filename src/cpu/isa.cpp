@@ -18,29 +18,37 @@ struct InstructionSet {
   KernelSet kernels;
 };
 
-// The instruction sets that the machine supports, the best one last.
+// The instruction sets that the machine supports and that this build has (HEADWAY_INSTRUCTION_SETS), the best one last.
 std::vector<InstructionSet> find_instruction_sets() {
   std::vector<InstructionSet> found;
 #if defined(HEADWAY_X86)
   __builtin_cpu_init();
   if (!__builtin_cpu_supports("sse4.2") || !__builtin_cpu_supports("pclmul")) return found;
+#if !defined(HEADWAY_WITHOUT_SSE4)
   found.push_back({"sse4", N_SSE4::kernel_set()});
+#endif
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("bmi2"))
     return found;
+#if !defined(HEADWAY_WITHOUT_AVX2)
   found.push_back({"avx2", N_AVX2::kernel_set()});
+#endif
   if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
       !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl")) {
     return found;
   }
+#if !defined(HEADWAY_WITHOUT_AVX512)
   found.push_back({"avx512", N_AVX3::kernel_set()});
+#endif
   if (!__builtin_cpu_supports("avx512bf16") || !__builtin_cpu_supports("avx512vbmi2") ||
       !__builtin_cpu_supports("vpclmulqdq") || !__builtin_cpu_supports("avx512bitalg")) {
     return found;
   }
+#if !defined(HEADWAY_WITHOUT_AVX512_BF16)
   // The bf16 dot products join the float kernels of avx512.
   KernelSet with_bf16 = N_AVX3::kernel_set();
   with_bf16.bfloat16 = N_AVX3_DL::kernel_set().bfloat16;
   found.push_back({"avx512_bf16", with_bf16});
+#endif
 #else
   found.push_back({"neon", N_NEON::kernel_set()});
 #endif
@@ -54,7 +62,8 @@ const std::vector<InstructionSet>& all_instruction_sets() {
 
 const InstructionSet& choose() {
   const auto& sets = all_instruction_sets();
-  check(!sets.empty(), "this processor has no SSE4.2, the least that Headway runs on");
+  check(!sets.empty(),
+        "this processor has none of the instruction sets of this build, of which SSE4.2 is the least there can be");
   const char* wanted = std::getenv("HEADWAY_ISA");
   if (!wanted || !*wanted) return sets.back();
   std::string names;

@@ -2,6 +2,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/base64.h"
 #include "base/check.h"
 #include "base/markup.h"
 #include "explain/json.h"
@@ -49,6 +50,19 @@ std::string record_data(const AttentionRecord& record) {
   return data;
 }
 
+// What stands between two marks.
+std::string_view between(std::string_view text, std::string_view before, std::string_view after) {
+  const std::size_t start = text.find(before) + before.size();
+  return text.substr(start, text.find(after, start) - start);
+}
+
+// The page's own style sheet and script are allowed by their hashes, so that nothing else in it can run: neither what a
+// token might become, nor what somebody adds to the file.
+std::string policy_of(std::string_view page) {
+  return "style-src " + policy_hash(between(page, "<style>", "</style>")) + "; script-src " +
+         policy_hash(between(page, "<script>", "</script>"));
+}
+
 }  // namespace
 }  // namespace internal
 
@@ -59,14 +73,19 @@ std::string attention_html(const AttentionRecord& record) {
     check(!part.queries.empty() && !part.keys.empty(), "attention_html: part \"", part.name,
           "\" has no queries or no keys, expected at least one of each");
   }
-  constexpr std::string_view kTitle = "<!--title-->", kRecord = "<!--record-->";
   const std::string_view page = viewer_page();
-  const std::size_t title = page.find(kTitle), data = page.find(kRecord);
-  std::string html(page.substr(0, title));
-  html += escape_markup(printable(record.source));
-  html += page.substr(title + kTitle.size(), data - title - kTitle.size());
-  html += record_data(record);
-  html += page.substr(data + kRecord.size());
+  std::string html;
+  std::size_t done = 0;
+  const auto replace = [&](std::string_view mark, const std::string& text) {
+    const std::size_t place = page.find(mark);
+    html += page.substr(done, place - done);
+    html += text;
+    done = place + mark.size();
+  };
+  replace("<!--policy-->", policy_of(page));
+  replace("<!--title-->", escape_markup(printable(record.source)));
+  replace("<!--record-->", record_data(record));
+  html += page.substr(done);
   return html;
 }
 

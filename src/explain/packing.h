@@ -1,4 +1,4 @@
-// Weights in few bytes, and bytes as text.
+// Weights and images in few bytes.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,6 @@ std::string quantize_rows(const Tensor& weights);
 
 // zlib's format (RFC 1950), which a browser's DecompressionStream("deflate") reads.
 std::string deflate(std::string_view bytes);
-std::string base64(std::string_view bytes);
 
 // A PNG file with one byte for each pixel, an index into 256 colours of 3 bytes each.
 struct IndexedImage {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/base64.h"
 #include "base/markup.h"
 #include "explain/colors.h"
 #include "explain/packing.h"

@@ -104,12 +104,12 @@ std::string drawn(const ChartLine& line, const Axis& x, const Axis& y) {
     const std::string px = coordinate(x.at(point.x)), py = coordinate(y.at(point.y));
     points += (points.empty() ? "" : " ") + px + "," + py;
     if (line.dots) {
-      dots += "<circle cx=\"" + px + "\" cy=\"" + py + "\" r=\"3.5\" style=\"fill:var(--" + line.style + ")\"><title>" +
+      dots += "<circle cx=\"" + px + "\" cy=\"" + py + "\" r=\"3.5\" class=\"line-" + line.style + "\"><title>" +
               escape_markup(line.name) + ", step " + label(point.x) + ": " + label(point.y) + "</title></circle>\n";
     }
   }
   if (points.empty()) return "";
-  return "<polyline points=\"" + points + "\" style=\"stroke:var(--" + line.style + ")\"/>\n" + dots;
+  return "<polyline points=\"" + points + "\" class=\"line-" + line.style + "\"/>\n" + dots;
 }
 
 }  // namespace
@@ -141,7 +141,7 @@ std::string chart_html(const Chart& chart) {
   for (const ChartLine& line : chart.lines) html += drawn(line, x, y);
   html += "</svg>\n<ul class=\"legend\">";
   for (const ChartLine& line : chart.lines) {
-    html += "<li><i style=\"background:var(--" + line.style + ")\"></i>" + escape_markup(line.name) + "</li>";
+    html += "<li><i class=\"line-" + line.style + "\"></i>" + escape_markup(line.name) + "</li>";
   }
   return html + "</ul></figure>\n";
 }

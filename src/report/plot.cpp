@@ -5,6 +5,7 @@
 #include <limits>
 #include <string_view>
 
+#include "base/markup.h"
 #include "report/chart.h"
 
 namespace headway::inline v0::internal {
@@ -30,15 +31,20 @@ figure { margin: 0; } figcaption { font-weight: 600; } small { color: var(--fain
 svg { width: 100%; height: auto; display: block; }
 .grid { stroke: var(--rule); } .axis { stroke: var(--faint); }
 .tick { fill: var(--faint); font: 11px system-ui, sans-serif; }
-polyline { fill: none; stroke-width: 1.8; stroke-linejoin: round; }
+polyline { fill: none; stroke: var(--line); stroke-width: 1.8; stroke-linejoin: round; }
+circle { fill: var(--line); }
 .legend { list-style: none; margin: 4px 0 0; padding: 0; display: flex; flex-wrap: wrap; gap: 2px 16px;
   color: var(--faint); font-size: 13px; }
-.legend i { display: inline-block; width: 14px; height: 3px; margin-right: 6px; vertical-align: middle; }
+.legend i { display: inline-block; width: 14px; height: 3px; margin-right: 6px; vertical-align: middle;
+  background: var(--line); }
 )";
+
+// The colour of a line, by the class that chart_html() gives it.
+std::string line_rule(const std::string& style) { return ".line-" + style + " { --line: var(--" + style + "); }\n"; }
 
 // Shades from light to dark for the layers of a stack: --encoder0, --encoder1, ...
 std::string shades(const std::string& stack, int hue, std::size_t count) {
-  std::string light, dark;
+  std::string light, dark, rules;
   for (std::size_t i = 0; i < count; ++i) {
     const double share = count > 1 ? static_cast<double>(i) / static_cast<double>(count - 1) : 0.5;
     char text[160];
@@ -46,8 +52,9 @@ std::string shades(const std::string& stack, int hue, std::size_t count) {
     light += text;
     std::snprintf(text, sizeof(text), "--%s%zu: hsl(%d 75%% %.0f%%); ", stack.c_str(), i, hue, 40.0 + 42.0 * share);
     dark += text;
+    rules += line_rule(stack + std::to_string(i));
   }
-  return ":root { " + light + "}\n@media (prefers-color-scheme: dark) { :root { " + dark + "} }\n";
+  return ":root { " + light + "}\n@media (prefers-color-scheme: dark) { :root { " + dark + "} }\n" + rules;
 }
 
 template <typename Value>
@@ -153,11 +160,16 @@ std::string page_of(const History& history, const std::string& title, std::vecto
     chart.last_step = static_cast<double>(last);
     figures += chart_html(chart);
   }
+  std::string style = std::string(kStyle) + styles.css;
+  for (const char* name : {"main", "second", "third", "other0", "other1", "other2", "other3"}) style += line_rule(name);
   return "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>Training, step " +
-         std::to_string(last) + "</title>\n<style>" + std::string(kStyle) + styles.css + "</style></head>\n<body><h1>" +
-         title + "</h1>\n<p>after step " + std::to_string(last) + "</p>\n<main>\n" + figures +
-         "</main></body></html>\n";
+         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; base-uri 'none'; form-action "
+         "'none'; "
+         "style-src " +
+         policy_hash(style) + "\">\n<title>Training, step " + std::to_string(last) + "</title>\n<style>" + style +
+         "</style></head>\n<body><h1>" + title + "</h1>\n<p>after step " + std::to_string(last) + "</p>\n<main>\n" +
+         figures + "</main></body></html>\n";
 }
 
 }  // namespace

@@ -4,6 +4,7 @@ import ast
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -120,3 +121,13 @@ if child == 0:
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     assert run(code) == "0"
+
+
+def test_modules_are_hardened():
+    """The extension modules carry the flags of cmake/hardening.cmake, where the checkout and readelf are there."""
+    check = pathlib.Path(__file__).parents[2] / "tools" / "check_hardening.py"
+    modules = sorted(pathlib.Path(headway.__file__).parent.glob("_*.so"))
+    if not check.exists() or not shutil.which("readelf") or not modules:
+        pytest.skip("no checkout, no readelf or no modules beside the package")
+    result = subprocess.run([sys.executable, check, *modules], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr

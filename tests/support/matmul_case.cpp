@@ -32,6 +32,48 @@ double activation_of(double x, Activation activation) {
 // What rounding to a 16-bit type loses; other results also carry the error of their sums.
 double rounding_of(DType dtype) { return epsilon_of(dtype) * (is_sixteen_bit(dtype) ? 0.5 : 1); }
 
+// What a case sums up: a b + bias, and the sum of the magnitudes, each (batch, rows, columns).
+struct Sums {
+  MatmulCase of = {};
+  std::vector<double> values = {}, scales = {};
+};
+
+// Whether the tensors of two cases hold the same numbers, in whatever order.
+bool same_numbers(const MatmulCase& x, const MatmulCase& y) {
+  return x.rows == y.rows && x.columns == y.columns && x.depth == y.depth && x.batch == y.batch && x.dtype == y.dtype &&
+         x.result_dtype == y.result_dtype && x.repeats_a == y.repeats_a && x.repeats_b == y.repeats_b &&
+         x.bias == y.bias && x.accumulate == y.accumulate;
+}
+
+// The plain loops, whose innermost one goes along a row of b, so that the compiler makes vectors of it.
+Sums sum_up(const MatmulCase& c, const Tensors& t) {
+  Sums sums = {.of = c};
+  std::vector<double> b(static_cast<std::size_t>(c.depth * c.columns));  // of one entry
+  for (std::int64_t n = 0; n < c.batch; ++n) {
+    for (std::int64_t k = 0; k < c.depth; ++k) {
+      for (std::int64_t j = 0; j < c.columns; ++j) b[static_cast<std::size_t>(k * c.columns + j)] = t.b.get(n, k, j);
+    }
+    for (std::int64_t i = 0; i < c.rows; ++i) {
+      const std::size_t first = sums.values.size();
+      for (std::int64_t j = 0; j < c.columns; ++j) {
+        const double sum = (c.bias ? t.bias.get(0, 0, j) : 0) + (c.accumulate ? t.result.get(n, i, j) : 0);
+        sums.values.push_back(sum);
+        sums.scales.push_back(std::abs(sum));
+      }
+      double *values = sums.values.data() + first, *scales = sums.scales.data() + first;
+      for (std::int64_t k = 0; k < c.depth; ++k) {
+        const double factor = t.a.get(n, i, k);
+        const double* row = b.data() + k * c.columns;
+        for (std::int64_t j = 0; j < c.columns; ++j) {
+          values[j] += factor * row[j];
+          scales[j] += std::abs(factor * row[j]);
+        }
+      }
+    }
+  }
+  return sums;
+}
+
 }  // namespace
 
 Storage::Storage(std::int64_t batch, std::int64_t rows, std::int64_t columns, Order order, DType dtype)
@@ -51,8 +93,8 @@ Storage::Storage(std::int64_t batch, std::int64_t rows, std::int64_t columns, Or
 }
 
 void Storage::fill(std::mt19937& random) {
-  std::normal_distribution<float> normal;
-  for_each([&](std::int64_t b, std::int64_t r, std::int64_t c) { set(b, r, c, normal(random)); });
+  std::uniform_real_distribution<float> values(-1.75f, 1.75f);
+  for_each([&](std::int64_t b, std::int64_t r, std::int64_t c) { set(b, r, c, values(random)); });
 }
 
 std::int64_t Storage::broken_guards() const {
@@ -72,30 +114,8 @@ bool is_left_out(const MatmulCase& c) {
 void expect_right(const MatmulCase& c) {
   if (is_left_out(c)) return;
   Tensors t(c);
-  // (batch, rows, depth) and (batch, columns, depth)
-  std::vector<double> a, b;
-  for (std::int64_t n = 0; n < c.batch; ++n) {
-    for (std::int64_t i = 0; i < c.rows; ++i) {
-      for (std::int64_t k = 0; k < c.depth; ++k) a.push_back(t.a.get(n, i, k));
-    }
-    for (std::int64_t j = 0; j < c.columns; ++j) {
-      for (std::int64_t k = 0; k < c.depth; ++k) b.push_back(t.b.get(n, k, j));
-    }
-  }
-  std::vector<double> sums, scales;  // a b + bias, and the sum of the magnitudes
-  t.result.for_each([&](std::int64_t n, std::int64_t i, std::int64_t j) {
-    double sum = c.bias ? t.bias.get(0, 0, j) : 0;
-    if (c.accumulate) sum += t.result.get(n, i, j);
-    double scale = std::abs(sum);
-    const double* row = a.data() + (n * c.rows + i) * c.depth;
-    const double* column = b.data() + (n * c.columns + j) * c.depth;
-    for (std::int64_t k = 0; k < c.depth; ++k) {
-      sum += row[k] * column[k];
-      scale += std::abs(row[k] * column[k]);
-    }
-    sums.push_back(sum);
-    scales.push_back(scale);
-  });
+  static Sums sums;  // of the case before this one, which often differs in the order of its matrices alone
+  if (sums.values.empty() || !same_numbers(sums.of, c)) sums = sum_up(c, t);
   matmul(t.problem(c));
 
   const double sum_epsilon = rounding_of(c.dtype == DType::float64 ? DType::float64 : DType::float32);
@@ -107,7 +127,7 @@ void expect_right(const MatmulCase& c) {
     return !(std::abs(value - expected) <= allowed);
   };
   t.result.for_each([&](std::int64_t n, std::int64_t i, std::int64_t j) {
-    const double sum = sums[element], scale = scales[element++];
+    const double sum = sums.values[element], scale = sums.scales[element++];
     const double expected = activation_of(sum, c.activation);
     if (far(t.result.get(n, i, j), expected, scale) && wrong++ == 0) {
       ADD_FAILURE() << c.name() << ": (" << n << ", " << i << ", " << j << ") is " << t.result.get(n, i, j)

@@ -109,7 +109,7 @@ struct Tensors {
       : a(c.batch, c.rows, c.depth, c.a, c.dtype),
         b(c.batch, c.depth, c.columns, c.b, c.dtype),
         result(c.batch, c.rows, c.columns, c.result, c.result_dtype),
-        before(c.batch, c.rows, c.columns, c.before, c.result_dtype),
+        before(c.keeps_before ? c.batch : 0, c.rows, c.columns, c.before, c.result_dtype),
         bias(1, 1, c.columns, Order::rows, c.result_dtype) {
     std::mt19937 random(static_cast<unsigned>(c.rows * 7919 + c.columns * 104729 + c.depth));
     if (c.repeats_a) a.repeat();

@@ -114,10 +114,58 @@ class OnePartTest(PageTest):
         self.browser.mouse("mouseMoved", *self.word("it"))
         self.assertGreater(len(self.shaded()), 0)
 
+    def test_the_frame_of_a_word_lies_above_its_neighbour(self):
+        self.open("#layer=4&head=1&word=5")  # the apostrophe of didn't, between two parts of the word
+        hit = self.js("(() => { const {right, top, height} = document.querySelector('.word.pinned')"
+                      ".getBoundingClientRect();"
+                      "return document.elementFromPoint(right - 0.5, top + height / 2).textContent; })()")
+        self.assertEqual(hit, "'")
+
     def test_in_chinese(self):
         self.browser.click(*self.middle("#language"))
         self.assertEqual(self.text(".line h3"), "文本")
         self.browser.click(*self.middle("#language"))
+
+
+class DecoderAloneTest(PageTest):
+    """A text and what a decoder wrote after it: one line of tokens."""
+
+    page = "decoder.html"
+    fragment = "#layer=2&head=3"
+
+    def test_one_line(self):
+        self.assertTrue(self.js("document.getElementById('parts').hidden"))
+        self.assertEqual(self.count(".line"), 1)
+        self.browser.mouse("mouseMoved", *self.word("Tier"))
+        self.assertGreater(len(self.shaded()), 0)
+
+    def test_phone(self):
+        self.browser.size(390, 844, 2, mobile=True)
+        self.open()
+        self.assertLessEqual(self.js("document.scrollingElement.scrollWidth"), 390)
+
+
+class PlotTest(unittest.TestCase):
+    """The plot of a training run: a page without a script, whose style sheet its policy allows."""
+
+    def test_lines_have_their_colours(self):
+        browser = options.browser
+        browser.size(1280, 900)
+        browser.prefer("light")
+        browser.call("Page.navigate", url="about:blank")
+        browser.events = []
+        browser.call("Page.navigate", url=(pathlib.Path(options.work) / "pages" / "plot.html").resolve().as_uri())
+        browser.wait_for("document.readyState === 'complete' && document.querySelector('.legend') !== null")
+        colours = browser.evaluate("[...document.querySelectorAll('polyline')].map(e => getComputedStyle(e).stroke)")
+        self.assertEqual(len(colours), 8)
+        self.assertGreaterEqual(len(set(colours)), 5)
+        self.assertNotIn("none", colours)
+        self.assertEqual(browser.evaluate("getComputedStyle(document.querySelector('circle')).fill"),
+                         "rgb(200, 87, 27)")
+        self.assertEqual(browser.evaluate("getComputedStyle(document.querySelector('.legend i')).backgroundColor"),
+                         "rgb(31, 95, 168)")
+        self.assertEqual(browser.complaints(), [])
+        self.assertEqual(browser.requests(), [])
 
 
 class SentenceTest(PageTest):
@@ -338,6 +386,8 @@ class LookTest(PageTest):
         self.assertEqual(self.text(".word.pinned"), "it")
         self.assertIn("animal 62 %", self.text("#readout"))
         self.assertGreaterEqual(self.js("document.querySelector('.overlay').getBoundingClientRect().width"), 250)
+        for button in ("language", "theme"):  # on one line each
+            self.assertLess(self.js(f"document.getElementById('{button}').getBoundingClientRect().height"), 36)
 
 
 class SaveTest(PageTest):
@@ -399,6 +449,20 @@ class HostileTest(PageTest):
         self.assertTrue(self.text("#readout").startswith("</script>"))
         self.browser.click(*self.middle("#parts label", 2))
         self.assertIn("<!--record-->", self.text(".sentence"))
+
+    def test_what_is_put_into_the_page_does_not_run(self):
+        ran = self.js("""(() => {
+          const script = document.createElement('script');
+          script.textContent = 'window.ran = true';
+          const button = document.createElement('button');
+          button.setAttribute('onclick', 'window.ran = true');
+          document.body.append(script, button);
+          button.click();
+          return window.ran === true;
+        })()""")
+        self.assertFalse(ran)
+        self.assertTrue(all("Content Security Policy" in one for one in self.browser.complaints()))
+        self.browser.events = []
 
 
 class LargeTest(PageTest):

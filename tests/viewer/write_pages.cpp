@@ -3,7 +3,35 @@
 #include <fstream>
 #include <iostream>
 
+#include "report/plot.h"
 #include "support/attention_record.h"
+
+namespace {
+
+// A decoder alone reads the text that it goes on with: queries and keys are the same tokens.
+headway::AttentionRecord decoder_alone(const headway::AttentionRecord& record) {
+  headway::AttentionRecord decoder = {"Das Tier überquerte", " die Straße nicht, weil es zu müde war.", "", {}};
+  decoder.parts.push_back(record.parts[1]);
+  decoder.parts[0].keys = decoder.parts[0].queries;
+  return decoder;
+}
+
+std::string plot() {
+  headway::internal::History history;
+  for (int step = 1; step <= 200; ++step) {
+    headway::StepReport report;
+    report.step = step;
+    report.loss = 1.0 + 8.0 / step;
+    report.learning_rate = step * 1e-5;
+    report.layers = {{"shared", 0.5}, {"encoder.layers.0", 0.1 + 1.0 / step}, {"decoder.layers.0", 3.0}};
+    history.add(report);
+  }
+  return plot_html(history, {{.step = 100, .loss = 2.0, .bleu = 10.0, .directions = {8.0, 12.0}}},
+                   {{.reverse = false, .from = "en", .to = "de", .tag = "deu"},
+                    {.reverse = true, .from = "de", .to = "en", .tag = "eng"}});
+}
+
+}  // namespace
 
 int main(int count, char** arguments) {
   if (count != 2) {
@@ -24,6 +52,8 @@ int main(int count, char** arguments) {
   encoder.parts.resize(1);
   encoder.target = encoder.language = "";
   write("encoder.html", headway::attention_html(encoder));
+  write("decoder.html", headway::attention_html(decoder_alone(animal)));
+  write("plot.html", plot());
   write("hostile.html", headway::attention_html(headway_test::hostile_record()));
   write("large.html", headway::attention_html(headway_test::large_record(1000)));
   return 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/push_copy.h"
 #include "base/utf8.h"
 #include "text/tokenizer/json_fields.h"
 #include "text/tokenizer/unicode.h"
@@ -124,9 +125,10 @@ std::int32_t AddedTokens::longest_at(std::string_view text, std::size_t at, cons
 
 void AddedTokens::find_all(std::string_view text, const Finder& finder, std::vector<Found>& found) const {
   found.clear();
-  std::size_t done = 0;  // up to here the text is in `found`
+  std::size_t done = 0;             // up to here the text is in `found`
+  const char* bytes = text.data();  // each is looked at once, below its size
   for (std::size_t at = 0; finder.any && at < text.size();) {
-    if (!finder.starts[static_cast<unsigned char>(text[at])]) {
+    if (!finder.starts[static_cast<unsigned char>(bytes[at])]) {
       ++at;
       continue;
     }
@@ -141,11 +143,11 @@ void AddedTokens::find_all(std::string_view text, const Finder& finder, std::vec
     if (token.single_word && is_inside_word(text, begin, end)) continue;
     if (token.strips_left) begin = std::max(spaces_before(text, begin), done);
     if (token.strips_right) end = spaces_behind(text, end);
-    if (done < begin) found.push_back({-1, done, begin});
-    found.push_back({id, begin, end});
+    if (done < begin) push_copy(found, {-1, done, begin});
+    push_copy(found, {id, begin, end});
     done = end;
   }
-  if (done < text.size()) found.push_back({-1, done, text.size()});
+  if (done < text.size()) push_copy(found, {-1, done, text.size()});
 }
 
 void AddedTokens::extract(std::string_view text, const TextNormalizer* normalizer, NormalizedText& spare,
@@ -169,7 +171,7 @@ void AddedTokens::extract(std::string_view text, const TextNormalizer* normalize
     for (const Found& one : inner) {
       const auto begin = shift + static_cast<std::uint32_t>(one.begin),
                  end = shift + static_cast<std::uint32_t>(one.end);
-      split.splits.push_back({begin, end, split.aligned ? split.alignment[begin].begin : 0, one.token});
+      push_copy(split.splits, {begin, end, split.aligned ? split.alignment[begin].begin : 0, one.token});
     }
   }
 }

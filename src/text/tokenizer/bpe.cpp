@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "base/check.h"
+#include "base/push_copy.h"
 #include "base/utf8.h"
 #include "text/tokenizer/json_fields.h"
 #include "text/tokenizer/token_model.h"
@@ -83,7 +84,7 @@ class BpeModel : public TokenModel {
   void tokenize(std::string_view word, ModelSpare& spare, std::vector<WordToken>& tokens) const override {
     if (whole_words_) {
       if (const std::int64_t id = vocabulary_.find(word); id >= 0) {
-        tokens.push_back({static_cast<std::uint32_t>(id), 0, static_cast<std::uint32_t>(word.size())});
+        push_copy(tokens, {static_cast<std::uint32_t>(id), 0, static_cast<std::uint32_t>(word.size())});
         return;
       }
     }
@@ -164,7 +165,7 @@ class BpeModel : public TokenModel {
     const std::size_t hash = cached ? WordCache::hash_of(word) : 0;
     const auto append = [&](std::span<const WordToken> found) {
       const auto move = static_cast<std::uint32_t>(shift);
-      for (const WordToken& token : found) tokens.push_back({token.id, token.begin + move, token.end + move});
+      for (const WordToken& token : found) push_copy(tokens, {token.id, token.begin + move, token.end + move});
     };
     if (cached) {
       if (const auto found = spare.cache.find(word, hash); !found.empty()) return append(found);
@@ -180,7 +181,7 @@ class BpeModel : public TokenModel {
     std::uint32_t at = 0;
     for (const ModelSpare::Symbol& symbol : spare.symbols) {
       if (symbol.length == 0) continue;
-      spare.tokens.push_back({symbol.id, at, at + symbol.length});
+      push_copy(spare.tokens, {symbol.id, at, at + symbol.length});
       at += symbol.length;
     }
     append(spare.tokens);
@@ -203,8 +204,8 @@ class BpeModel : public TokenModel {
     spare.symbols.clear();
     const auto add = [&spare](std::int64_t id, std::size_t length) {
       const auto number = static_cast<std::int32_t>(spare.symbols.size());
-      spare.symbols.push_back(
-          {static_cast<std::uint32_t>(id), static_cast<std::uint32_t>(length), number - 1, number + 1});
+      push_copy(spare.symbols,
+                {static_cast<std::uint32_t>(id), static_cast<std::uint32_t>(length), number - 1, number + 1});
     };
     std::size_t unknown = 0;  // bytes of the unknown token that is not added yet
     for_each_character(word, [&](char32_t, std::size_t begin, std::size_t end) {
@@ -266,7 +267,7 @@ class BpeModel : public TokenModel {
       if (symbol.next < 0) return;
       const MergeRule* rule = merges_.find(symbol.id, symbols[static_cast<std::size_t>(symbol.next)].id);
       if (rule == nullptr) return;
-      heap.push_back({rule->rank, rule->id, position});
+      push_copy(heap, {rule->rank, rule->id, position});
       std::push_heap(heap.begin(), heap.end(), later);
     };
     heap.clear();

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/json.h"
+#include "base/push_copy.h"
 #include "text/tokenizer/unicode.h"
 
 namespace headway::inline v0::internal {
@@ -34,8 +35,8 @@ void collect_parts(std::string_view text, std::size_t shift, std::vector<Matched
       from += from < text.size() ? static_cast<std::size_t>(character_length(text[from])) : 1;
       continue;
     }
-    if (previous < begin) parts.push_back({shift + previous, shift + begin, false});
-    parts.push_back({shift + begin, shift + end, true});
+    if (previous < begin) push_copy(parts, {shift + previous, shift + begin, false});
+    push_copy(parts, {shift + begin, shift + end, true});
     from = previous = end;
     matched = true;
   }

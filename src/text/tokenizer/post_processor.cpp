@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/push_copy.h"
 #include "base/utf8.h"
 #include "text/tokenizer/json_fields.h"
 #include "text/tokenizer/unicode.h"
@@ -136,11 +137,11 @@ void PostProcessor::append_text(const Part& part, int sequence, std::int64_t typ
       const bool kept = adds_space && token.leading == 1 && (n == part.begin || offsets.begin == 0);
       trim_offsets(part.text->text, kept ? 0 : token.leading, token.trailing, offsets);
     }
-    made.ids.push_back(token.id);
+    push_copy(made.ids, token.id);
     made.type_ids.push_back(type_id);
     made.offsets.push_back(offsets);
-    made.sequence.push_back(sequence);
-    made.words.push_back(token.word);
+    push_copy(made.sequence, sequence);
+    push_copy(made.words, token.word);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "text/tokenizer/pre_tokenizer.h"
 
 #include "base/check.h"
+#include "base/push_copy.h"
 #include "base/utf8.h"
 #include "text/tokenizer/json_fields.h"
 #include "text/tokenizer/pattern.h"
@@ -45,11 +46,11 @@ class CharacterSplit : public PreTokenizer {
       std::size_t plain = split.begin;
       for_each_character(text.of(split), [&](char32_t c, std::size_t begin, std::size_t end) {
         if (bits_ != 0 ? !table.has(c, bits_) : c != character_) return;
-        if (plain < split.begin + begin) spare.parts.push_back({plain, split.begin + begin, false});
-        spare.parts.push_back({split.begin + begin, split.begin + end, true});
+        if (plain < split.begin + begin) push_copy(spare.parts, {plain, split.begin + begin, false});
+        push_copy(spare.parts, {split.begin + begin, split.begin + end, true});
         plain = split.begin + end;
       });
-      if (plain < split.end) spare.parts.push_back({plain, split.end, false});
+      if (plain < split.end) push_copy(spare.parts, {plain, split.end, false});
       take_parts(spare.parts, behaviour_, take);
     });
   }

@@ -89,7 +89,7 @@ void SplitText::append(const NormalizedText& more) {
   const auto begin = static_cast<std::uint32_t>(text.size());
   text += more.text;
   if (aligned) alignment.insert(alignment.end(), more.alignment.begin(), more.alignment.end());
-  splits.push_back({begin, static_cast<std::uint32_t>(text.size()), aligned ? alignment[begin].begin : 0, -1});
+  push_copy(splits, {begin, static_cast<std::uint32_t>(text.size()), aligned ? alignment[begin].begin : 0, -1});
 }
 
 void take_parts(std::vector<MatchedPart>& parts, SplitBehaviour behaviour, TakeRange take) {

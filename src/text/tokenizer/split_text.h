@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/function_ref.h"
+#include "base/push_copy.h"
 
 namespace headway::inline v0::internal {
 
@@ -80,7 +81,7 @@ void cut_splits(SplitText& text, std::vector<TextSplit>& spare, const Cut& cut) 
     const auto take = [&](std::size_t begin, std::size_t end) {
       if (begin >= end) return;
       const std::uint32_t origin = text.aligned ? text.alignment[begin].begin : 0;
-      spare.push_back({static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end), origin, -1});
+      push_copy(spare, {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end), origin, -1});
     };
     cut(split, take);
   }

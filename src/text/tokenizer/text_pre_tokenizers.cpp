@@ -1,5 +1,6 @@
 // Pre-tokenizers that change the text: ByteLevel and Metaspace.
 #include "base/check.h"
+#include "base/push_copy.h"
 #include "base/utf8.h"
 #include "text/tokenizer/json_fields.h"
 #include "text/tokenizer/pattern.h"
@@ -30,7 +31,7 @@ class TextRewriter {
   void take(std::size_t begin, std::int32_t token = -1, std::uint32_t origin = 0) {
     if (begin >= size()) return;
     if (token < 0) origin = made_.aligned ? made_.alignment[begin].begin : 0;
-    made_.splits.push_back({static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(size()), origin, token});
+    push_copy(made_.splits, {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(size()), origin, token});
   }
   // An added token stays as it is.
   void copy(const TextSplit& split) {

@@ -1,6 +1,7 @@
 #include "text/tokenizer/token_model.h"
 
 #include "base/check.h"
+#include "base/push_copy.h"
 #include "base/utf8.h"
 #include "text/tokenizer/byte_trie.h"
 #include "text/tokenizer/json_fields.h"
@@ -49,13 +50,13 @@ class WordPieceModel : public TokenModel {
         tokens.resize(before);
         break;
       }
-      tokens.push_back(
-          {static_cast<std::uint32_t>(best), static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)});
+      push_copy(tokens,
+                {static_cast<std::uint32_t>(best), static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)});
       begin = end;
     }
     if (tokens.size() > before) return;
     check(unknown_id_ >= 0, "WordPiece: unk_token \"", unknown_, "\" is not in the vocabulary");
-    tokens.push_back({static_cast<std::uint32_t>(unknown_id_), 0, static_cast<std::uint32_t>(word.size())});
+    push_copy(tokens, {static_cast<std::uint32_t>(unknown_id_), 0, static_cast<std::uint32_t>(word.size())});
   }
 
  private:
@@ -81,7 +82,7 @@ class WordLevelModel : public TokenModel {
     std::int64_t id = vocabulary_.find(word);
     if (id < 0) id = unknown_id_;
     check(id >= 0, "WordLevel: unk_token \"", unknown_, "\" is not in the vocabulary");
-    tokens.push_back({static_cast<std::uint32_t>(id), 0, static_cast<std::uint32_t>(word.size())});
+    push_copy(tokens, {static_cast<std::uint32_t>(id), 0, static_cast<std::uint32_t>(word.size())});
   }
 
  private:
