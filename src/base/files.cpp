@@ -71,8 +71,11 @@ std::size_t check_kind(const AboutFile& about, int file, const ReadOptions& opti
 
 void check_directory(const fs::path& directory) {
   struct stat status = {};
-  const int problem = ::stat(directory.c_str(), &status) == 0 ? ENOTDIR : errno;
-  if (problem == ENOTDIR && S_ISDIR(status.st_mode)) return;
+  int problem = ::stat(directory.c_str(), &status) == 0 ? ENOTDIR : errno;
+  if (problem == ENOTDIR && S_ISDIR(status.st_mode)) {
+    if (::access(directory.c_str(), X_OK) == 0) return;
+    problem = errno;  // there, but what is in it cannot be opened
+  }
   const bool is_missing = problem == ENOENT || problem == ENOTDIR;
   fail_on_file(directory, problem, directory.string(),
                is_missing ? std::string(": no such directory") : ": cannot be opened: " + error_text(problem));

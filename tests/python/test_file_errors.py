@@ -1,6 +1,7 @@
 """Files that are missing, forbidden or of another kind raise Python's own errors, with errno and filename."""
 
 import errno
+import importlib.util
 import os
 import subprocess
 import sys
@@ -60,6 +61,11 @@ def test_forbidden_files(tmp_path):
     headway.save_safetensors(tmp_path / "x", ARRAYS)
     (tmp_path / "x").chmod(0)
     fails(PermissionError, errno.EACCES, tmp_path / "x", lambda: headway.load_safetensors(tmp_path / "x"))
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+    if importlib.util.find_spec("headway._text"):
+        fails(PermissionError, errno.EACCES, closed, lambda: headway.TextTokenizer(closed))
+        fails(PermissionError, errno.EACCES, closed, lambda: headway.load_model(closed))
     tmp_path.chmod(0o500)
     fails(PermissionError, errno.EACCES, tmp_path / "y", lambda: headway.save_safetensors(tmp_path / "y", ARRAYS))
     tmp_path.chmod(0o700)
