@@ -9,9 +9,10 @@ With the Python package each round is one kind of work with random shapes and op
 layers, training with checkpoints, safetensors, errors, and, with the text library, a tokenizer, translations of token
 ids and titles of texts; results are checked.
 
-In the first half of the time caches and the heap grow to the largest shapes. In the second half the resident memory is
-sampled every second, and a line is fitted to the samples. The exit status is 1 where the line rises by more than
---bound MiB per minute, and by more than --noise MiB in all, by which memory goes up and down in a short run.
+In the first half of the time the heap grows to the largest shapes. In the second half the resident memory is sampled
+every second, and a line is fitted to the samples. The exit status is 1 where the line rises by more than --bound MiB
+per minute, and by more than --noise MiB in all, by which memory goes up and down in a short run. Headway's cache of
+freed blocks, which fills up to 64 MB, is off unless HEADWAY_CACHE_MB is set.
 """
 
 import argparse
@@ -247,6 +248,7 @@ def main():
     parser.add_argument("--bound", type=float, default=1.0, help="growth in MiB per minute")
     parser.add_argument("--noise", type=float, default=8.0, help="growth in MiB that is no growth, in a short run")
     options = parser.parse_args()
+    os.environ.setdefault("HEADWAY_CACHE_MB", "0")
     with tempfile.TemporaryDirectory() as directory:
         program = options.program
         soak = ProgramSoak(options.seed, program) if program else PackageSoak(options.seed, directory)
