@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <fstream>
 #include <thread>
@@ -41,6 +42,34 @@ TEST(ReadWholeFile, ErrorsNameTheFile) {
             "training log: " + missing + ": no such file");
   EXPECT_EQ(message_of([&] { read_whole_file(directory.path()); }),
             directory.path().string() + ": is a directory, expected a file");
+}
+
+// The system's number in the FileError that a call throws; 0 for anything else.
+template <typename Call>
+int code_of(const fs::path& path, const Call& call) {
+  try {
+    call();
+  } catch (const headway::FileError& error) {
+    EXPECT_EQ(error.path(), path);
+    return error.code();
+  } catch (const std::exception&) {
+  }
+  return 0;
+}
+
+TEST(FileErrors, HaveTheSystemsNumber) {
+  const TemporaryDirectory directory;
+  const fs::path missing = directory / "missing";
+  EXPECT_EQ(code_of(missing, [&] { read_whole_file(missing); }), ENOENT);
+  EXPECT_EQ(code_of(directory.path(), [&] { read_whole_file(directory.path()); }), EISDIR);
+  EXPECT_EQ(code_of(missing / "x", [&] { replace_file(missing / "x", "1"); }), ENOENT);
+  EXPECT_EQ(code_of(directory.path(), [&] { replace_file(directory.path(), "1"); }), EISDIR);
+  write_bytes(directory / "file", "1");
+  EXPECT_EQ(code_of(directory / "file", [&] { headway::internal::make_directories(directory / "file"); }), ENOTDIR);
+  EXPECT_EQ(code_of(directory / "file", [&] { headway::internal::check_directory(directory / "file"); }), ENOTDIR);
+  EXPECT_EQ(code_of(missing, [&] { headway::internal::check_directory(missing); }), ENOENT);
+  headway::internal::check_directory(directory.path());
+  EXPECT_EQ(code_of(directory / "file", [&] { read_whole_file(directory / "file", "", {.limit = 0}); }), 0);
 }
 
 TEST(ReadWholeFile, TheLimitCounts) {

@@ -98,6 +98,16 @@ TEST(TensorWrap, ConstantMemoryIsReadOnly) {
   EXPECT_EQ(memory, (std::vector<float>{0, 1, 2, 3}));
 }
 
+TEST(TensorWrap, GradientsAreNotAddedToConstantMemory) {
+  const std::vector<float> constants = {1, 2};
+  Tensor leaf = Tensor::zeros({2});
+  leaf.set_requires_grad();
+  leaf.set_grad(Tensor::wrap(constants, {2}));
+  for (int i = 0; i < 2; ++i) headway::sum(leaf).backward();
+  EXPECT_EQ(leaf.grad().to_vector(), (std::vector<double>{3, 4}));
+  EXPECT_EQ(constants, (std::vector<float>{1, 2}));
+}
+
 // ---- views ----
 
 TEST(TensorIndex, SelectsARow) {

@@ -243,6 +243,31 @@ TEST(TrainLoop, ARunThatFailsBetweenCheckpointsGoesOnToTheSameBits) {
   EXPECT_FALSE(std::filesystem::exists(directory / "parts" / ".headway-1-0.tmp"));
 }
 
+TEST(TrainLoop, ALossThatThrowsLeavesACheckpointOfTheLastStep) {
+  for (const bool has_state : {false, true}) {
+    const TemporaryDirectory directory;
+    TrainingOptions options{.steps = 20, .directory = directory.path(), .checkpoint_every = 5};
+    // The position in the data is ahead of the parameters then, so that an older checkpoint is the newest.
+    if (has_state) options.save_state = [] { return std::string("13"); };
+    const auto run = [&](std::int64_t broken_step) {
+      const TinyModel model;
+      headway::AdamW optimizer(model, {});
+      const auto loss = [&](const BatchPosition& position) {
+        if (position.step == broken_step) throw std::runtime_error("pulled the plug");
+        return model(position);
+      };
+      const std::int64_t first = headway::train(model, optimizer, kSchedule, loss, options).first_step;
+      return std::pair(first, copy_of(model.state_dict()));
+    };
+    EXPECT_THROW(run(13), std::runtime_error);
+    const auto [first, resumed] = run(0);
+    EXPECT_EQ(first, has_state ? 11 : 13);
+    const TemporaryDirectory another;
+    options.directory = another.path();
+    expect_same_state(resumed, run(0).second);
+  }
+}
+
 TEST(TrainLoop, ABadGradientSkipsTheStepAndIsNamed) {
   const TemporaryDirectory directory;
   const TinyModel model;

@@ -70,6 +70,8 @@ struct GenerateOptions {
   std::function<void(std::string_view piece)> on_text = nullptr;
   // Called with every new token and its log-probability, likewise. False ends the text.
   std::function<bool(std::int64_t token, double log_probability)> on_token = nullptr;
+  // Called before every step of the decoder, with any number of prompts and beams. What it throws ends the call.
+  std::function<void()> on_step = nullptr;
   // The attention of every step: collected in the result, or passed to on_attention where it is given. Not with beams.
   Weights weights = Weights::none;
   std::function<void(const GeneratedAttention& attention)> on_attention = nullptr;

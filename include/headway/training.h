@@ -76,7 +76,8 @@ struct TrainingReport {
   std::vector<std::string> unreadable;  // newer checkpoints that could not be read when it resumed, and why
 };
 
-// Minimises the loss. The module is put into training mode; the optimizer's learning rate follows the schedule. Before
+// Minimises the loss. Where the loss function throws, a checkpoint of the last step is written, unless there is a
+// save_state. The module is put into training mode; the optimizer's learning rate follows the schedule. Before
 // every loss the random state is set to a hash of (seed, step, part), and restored at the end. A run that is killed at
 // any moment and called again with the same arguments ends with the same bits as an uninterrupted one.
 HEADWAY_API TrainingReport train(const Module& module, Optimizer& optimizer, const Schedule& schedule,

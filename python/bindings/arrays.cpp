@@ -9,7 +9,7 @@ nb::object to_python(const Tensor& tensor) { return tensor.defined() ? nb::cast(
 
 Tensor Arrays::read(const char* name, nb::handle array) {
   if (array.is_none()) return {};
-  const nb::object pair = nb::module_::import_("headway._convert").attr("to_core")(array, argument(name));
+  const nb::object pair = call_python(nb::module_::import_("headway._convert").attr("to_core"), array, argument(name));
   if (!kind_.is_valid()) {
     kind_ = pair[1];
     records_ = nb::cast<std::string>(kind_) == "headway";
@@ -29,7 +29,7 @@ PerEntry Arrays::read_per_entry(const char* name, nb::handle value) {
 nb::object Arrays::give(const Tensor& tensor) const {
   const nb::object result = to_python(tensor);
   if (records_ || result.is_none()) return result;
-  return nb::module_::import_("headway._convert").attr("from_core")(result, kind_);
+  return call_python(nb::module_::import_("headway._convert").attr("from_core"), result, kind_);
 }
 
 Activation read_activation(const std::string& argument, nb::handle value) {

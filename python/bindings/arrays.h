@@ -20,6 +20,9 @@ class Arrays {
   // The array as a tensor, undefined for None.
   Tensor read(const char* name, nb::handle array);
 
+  // A headway.Mask, undefined for None.
+  Mask read_mask(const char* name, nb::handle mask) const { return python::read_mask(argument(name), mask); }
+
   // One integer, a sequence of them or an array; undefined for None.
   PerEntry read_per_entry(const char* name, nb::handle value);
 
@@ -27,7 +30,7 @@ class Arrays {
   template <typename Compute>
   auto run(const Compute& compute) const {
     count_call();
-    const nb::gil_scoped_release released;
+    const LockReleased released;
     std::optional<NoGradGuard> guard;
     if (!records_) guard.emplace();
     return compute();
@@ -51,7 +54,6 @@ class Arrays {
 };
 
 Activation read_activation(const std::string& argument, nb::handle value);
-inline Mask mask_or_none(const Mask* mask) { return mask == nullptr ? Mask() : *mask; }
 Causal read_causal(const std::string& argument, nb::handle value);
 
 }  // namespace headway::python

@@ -131,7 +131,7 @@ AttentionResult attend_unlocked(nb::handle query, const AttentionTensors& tensor
   AttentionResult result;
   {
     const StreamOf stream(tensors.query, exchange_api_of(query));
-    const nb::gil_scoped_release released;
+    const LockReleased released;
     result = attention(tensors.query, tensors.key, tensors.value, options);
   }
   count_call();
@@ -182,7 +182,7 @@ nb::tuple attend_backward(nb::handle query, nb::handle key, nb::handle value, nb
   AttentionGradients gradients;
   {
     const StreamOf stream(arguments.query, exchange_api_of(query));
-    const nb::gil_scoped_release released;
+    const LockReleased released;
     gradients = attention_backward(arguments);
   }
   count_call();

@@ -14,13 +14,25 @@ namespace {
 using namespace nb::literals;
 using Array = nb::handle;
 
+// A boolean array: numbers, which would be a mask of unknown meaning, are refused.
+Tensor read_boolean(const char* function, const char* name, Array array) {
+  Arrays arrays(function);
+  const Tensor tensor = arrays.read(name, array);
+  if (tensor.dtype() != DType::boolean) {
+    throw nb::type_error((arrays.argument(name) + " has dtype " + std::string(dtype_name(tensor.dtype())) +
+                          ", expected bool; numbers that are added to the scores are the bias")
+                             .c_str());
+  }
+  return tensor;
+}
+
 void bind_mask(nb::module_& module) {
   nb::class_<Mask>(module, "Mask", "A boolean array with its polarity in the name.")
       .def_static(
-          "keep", [](Array allowed) { return Mask::keep(Arrays("Mask.keep").read("allowed", allowed)); }, "allowed"_a,
+          "keep", [](Array allowed) { return Mask::keep(read_boolean("Mask.keep", "allowed", allowed)); }, "allowed"_a,
           "True: may be looked at.")
       .def_static(
-          "drop", [](Array forbidden) { return Mask::drop(Arrays("Mask.drop").read("forbidden", forbidden)); },
+          "drop", [](Array forbidden) { return Mask::drop(read_boolean("Mask.drop", "forbidden", forbidden)); },
           "forbidden"_a, "True: must not be looked at.");
 }
 
@@ -37,8 +49,8 @@ void bind_cache(nb::module_& module) {
 }
 
 nb::object attend(const MultiHeadAttention& self, Array query, Array key, Array value, Array causal, Array key_lengths,
-                  const Mask* key_padding_mask, const Mask* mask, Array bias, Array return_weights,
-                  KeyValueCache* cache, bool cache_is_static) {
+                  Array key_padding_mask, Array mask, Array bias, Array return_weights, KeyValueCache* cache,
+                  bool cache_is_static) {
   Arrays arrays("MultiHeadAttention");
   MultiHeadAttentionInput input;
   input.query = arrays.read("query", query);
@@ -46,8 +58,8 @@ nb::object attend(const MultiHeadAttention& self, Array query, Array key, Array 
   input.value = arrays.read("value", value);
   input.causal = read_causal("MultiHeadAttention: causal", causal);
   input.key_lengths = arrays.read_per_entry("key_lengths", key_lengths);
-  input.key_padding_mask = mask_or_none(key_padding_mask);
-  input.mask = mask_or_none(mask);
+  input.key_padding_mask = arrays.read_mask("key_padding_mask", key_padding_mask);
+  input.mask = arrays.read_mask("mask", mask);
   input.bias = arrays.read("bias", bias);
   input.weights = read_weights("MultiHeadAttention: return_weights", return_weights);
   input.cache = cache;

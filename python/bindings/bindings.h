@@ -11,13 +11,12 @@
 #include <string_view>
 #include <vector>
 
+#include "bindings/lock.h"
 #include "headway/attention.h"
 #include "headway/device.h"
 #include "headway/tensor.h"
 
 namespace headway::python {
-
-namespace nb = nanobind;
 
 // Each adds the classes and functions of one noun to the module.
 void bind_tensor(nb::module_& module);
@@ -44,6 +43,18 @@ std::uint64_t read_seed(const std::string& argument, nb::handle value);
 
 // The integers of a list or a tuple; `expected` ends the error for anything else.
 std::vector<std::int64_t> read_integers(const std::string& argument, nb::handle value, std::string_view expected);
+
+// A str as UTF-8.
+std::string read_string(const std::string& argument, nb::handle value);
+
+// True or False, Python's or NumPy's.
+bool read_flag(const std::string& argument, nb::handle value);
+
+// Anything that can be called.
+nb::object read_function(const std::string& argument, nb::handle value);
+
+// A headway.Mask, undefined for None.
+Mask read_mask(const std::string& argument, nb::handle value);
 
 // One of several names, as the number of its place.
 std::size_t read_choice(const std::string& argument, nb::handle value, const std::vector<std::string_view>& names);

@@ -16,11 +16,18 @@ void save(const std::filesystem::path& path, const nb::dict& tensors,
           const std::map<std::string, std::string>& metadata) {
   std::map<std::string, Tensor> values;
   for (const auto& [name, array] : tensors) {
-    const auto key = nb::cast<std::string>(name);
+    const std::string key = read_string("save_safetensors: a name", name);
     values[key] = Arrays("save_safetensors").read(key.c_str(), array);
   }
-  const nb::gil_scoped_release released;
+  const LockReleased released;
   save_safetensors(path, values, metadata);
+}
+
+// A tensor of the file. Its memory is private to this process, and shared by all tensors of the file.
+Tensor get_read_only(const SafeTensors& self, const std::string& name) {
+  const Tensor tensor = self.get(name);
+  const void* constants = tensor.raw_data();
+  return Tensor::wrap(constants, tensor.shape(), tensor.dtype(), [tensor] {});
 }
 
 std::map<std::string, Tensor> load(const std::filesystem::path& path) {
@@ -37,9 +44,7 @@ void bind_files(nb::module_& module) {
       .def_static("open", &SafeTensors::open, "path"_a, "Maps the file and checks its whole header.")
       .def("names", &SafeTensors::names, "All tensors in the order of their data.")
       .def("metadata", &SafeTensors::metadata, "The file's own notes.")
-      .def(
-          "get", [](const SafeTensors& self, const std::string& name) { return self.get(name); }, "name"_a,
-          "The tensor of that name, which must not be written to.")
+      .def("get", &get_read_only, "name"_a, "The tensor of that name, a view of the file that is read-only.")
       .def("__contains__", [](const SafeTensors& self, const std::string& name) { return self.contains(name); });
   module.def("load_safetensors", &load, "path"_a, "All tensors of a file by name, in memory of their own.");
   module.def("save_safetensors", &save, "path"_a, "tensors"_a, "metadata"_a = std::map<std::string, std::string>(),

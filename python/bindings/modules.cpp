@@ -19,7 +19,7 @@ using Array = nb::handle;
 void load(const Module& self, const nb::dict& values, bool strict) {
   StateDict state;
   for (const auto& [name, value] : values) {
-    const auto key = nb::cast<std::string>(name);
+    const std::string key = read_string("load_state_dict: a name", name);
     state[key] = Arrays("load_state_dict").read(key.c_str(), value);
   }
   self.load_state_dict(state, strict);

@@ -99,7 +99,7 @@ void bind_sums(nb::module_& module) {
 // A Python number; nothing for an array.
 std::optional<double> number_of(Array value) {
   if (!PyFloat_Check(value.ptr()) && !PyLong_Check(value.ptr())) return {};
-  return nb::cast<double>(value);
+  return read_number("a number", value);
 }
 
 using OfTwo = Tensor (*)(const Tensor&, const Tensor&);

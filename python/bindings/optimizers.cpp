@@ -20,7 +20,7 @@ void bind_base(nb::module_& module) {
       .def(
           "step",
           [](Optimizer& self, double gradient_factor) {
-            const nb::gil_scoped_release released;
+            const LockReleased released;
             self.step(gradient_factor);
           },
           "gradient_factor"_a = 1.0, "Changes every parameter that has a gradient.")

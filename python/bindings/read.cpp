@@ -57,13 +57,42 @@ std::uint64_t read_seed(const std::string& argument, nb::handle value) {
   return integer;
 }
 
+std::string read_string(const std::string& argument, nb::handle value) {
+  if (!nb::isinstance<nb::str>(value)) refuse(argument, value, "a str");
+  Py_ssize_t size = 0;
+  const char* text = PyUnicode_AsUTF8AndSize(value.ptr(), &size);
+  if (text == nullptr) throw nb::python_error();  // a UnicodeEncodeError: half of a surrogate pair
+  return {text, static_cast<std::size_t>(size)};
+}
+
+bool read_flag(const std::string& argument, nb::handle value) {
+  nb::object flag = nb::borrow(value);
+  if (!nb::isinstance<nb::bool_>(flag) && nb::hasattr(flag, "item")) flag = call_python(flag.attr("item"));
+  if (!nb::isinstance<nb::bool_>(flag)) refuse(argument, value, "True or False");
+  return flag.ptr() == Py_True;
+}
+
+nb::object read_function(const std::string& argument, nb::handle value) {
+  if (PyCallable_Check(value.ptr()) == 0) refuse(argument, value, "a function");
+  return nb::borrow(value);
+}
+
+Mask read_mask(const std::string& argument, nb::handle value) {
+  if (value.is_none()) return {};
+  const Mask* mask = nullptr;
+  if (!nb::try_cast(value, mask, false) || mask == nullptr) {
+    refuse(argument, value, "headway.Mask.keep(array) or headway.Mask.drop(array), which say what True means");
+  }
+  return *mask;
+}
+
 std::size_t read_choice(const std::string& argument, nb::handle value, const std::vector<std::string_view>& names) {
   std::string expected;
   for (const std::string_view name : names) {
     expected += (expected.empty() ? "\"" : ", \"") + std::string(name) + "\"";
   }
   if (!nb::isinstance<nb::str>(value)) refuse(argument, value, expected);
-  const auto given = nb::cast<std::string>(value);
+  const std::string given = read_string(argument, value);
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (given == names[i]) return i;
   }

@@ -35,13 +35,9 @@ constexpr std::array<Element, 7> kElements = {{
 }};
 constexpr nb::dlpack::dtype kBits16 = element_code(nb::dlpack::dtype_code::UInt, 16);
 
-// The memory of any array that speaks DLPack or the buffer protocol. With `bfloat16_bits` 16-bit integers are the bits
-// of bfloat16 numbers, which NumPy can pass on in no other way.
-Tensor from_array(nb::handle object, const std::string& name, bool bfloat16_bits) {
-  nb::ndarray<nb::ro> array;
-  if (!nb::try_cast(object, array)) {
-    refuse(name, object, "an array in the computer's own byte order: NumPy, PyTorch or any other that speaks DLPack");
-  }
+// The memory of an array, read-only where the array is.
+template <typename Array>
+Tensor wrap_array(const Array& array, const std::string& name, bool bfloat16_bits, bool is_read_only) {
   const Device device = device_of_code(array.device_type(), array.device_id(), name);
   const bool is_bits = bfloat16_bits && array.dtype() == kBits16;
   const DType dtype = is_bits ? DType::bfloat16 : dtype_of_code(array.dtype(), name);
@@ -51,15 +47,25 @@ Tensor from_array(nb::handle object, const std::string& name, bool bfloat16_bits
     shape.push_back(static_cast<std::int64_t>(array.shape(dim)));
     strides.push_back(array.stride(dim));
   }
-  // Read-only memory is only read: operations write only into tensors that they made.
-  void* data = const_cast<void*>(static_cast<const void*>(array.data()));
+  Tensor::Memory memory(static_cast<const void*>(array.data()));
+  memory.is_read_only = is_read_only;
   return Tensor::wrap(
-      data, shape, strides, dtype, [keep = std::move(array)]() {}, device);
+      memory, shape, strides, dtype, [keep = released_with_lock(array)]() {}, device);
+}
+
+// The memory of any array that speaks DLPack or the buffer protocol. With `bfloat16_bits` 16-bit integers are the bits
+// of bfloat16 numbers, which NumPy can pass on in no other way.
+Tensor from_array(nb::handle object, const std::string& name, bool bfloat16_bits) {
+  nb::ndarray<> writable;
+  if (nb::try_cast(object, writable)) return wrap_array(writable, name, bfloat16_bits, false);
+  nb::ndarray<nb::ro> array;
+  if (nb::try_cast(object, array)) return wrap_array(array, name, bfloat16_bits, true);
+  refuse(name, object, "an array in the computer's own byte order: NumPy, PyTorch or any other that speaks DLPack");
 }
 
 // A view of the tensor's memory for another library, which keeps the tensor alive.
-template <typename Framework>
-nb::object export_array(const Tensor& tensor, const nb::dlpack::dtype& code) {
+template <typename... Properties>
+nb::object view_array(const Tensor& tensor, const nb::dlpack::dtype& code) {
   std::array<std::size_t, Shape::kMaxRank> shape = {};
   std::array<std::int64_t, Shape::kMaxRank> strides = {};
   for (int dim = 0; dim < tensor.rank(); ++dim) {
@@ -67,16 +73,41 @@ nb::object export_array(const Tensor& tensor, const nb::dlpack::dtype& code) {
     strides[static_cast<std::size_t>(dim)] = tensor.stride(dim);
   }
   const nb::capsule owner(new Tensor(tensor), [](void* pointer) noexcept { delete static_cast<Tensor*>(pointer); });
-  return nb::cast(nb::ndarray<Framework>(tensor.raw_data(), static_cast<std::size_t>(tensor.rank()), shape.data(),
-                                         owner, strides.data(), code, code_of_device(tensor.device()).device_type,
-                                         tensor.device().index));
+  return nb::cast(nb::ndarray<Properties...>(tensor.raw_data(), static_cast<std::size_t>(tensor.rank()), shape.data(),
+                                             owner, strides.data(), code, code_of_device(tensor.device()).device_type,
+                                             tensor.device().index));
 }
 
-nb::object to_dlpack(const Tensor& tensor, const nb::kwargs& options) {
+// The same, which the other library may not write to where the tensor is read-only.
+template <typename Framework>
+nb::object export_array(const Tensor& tensor, const nb::dlpack::dtype& code) {
+  return tensor.is_read_only() ? view_array<Framework, nb::ro>(tensor, code) : view_array<Framework>(tensor, code);
+}
+
+// Whether a consumer of DLPack knows version 1.0, which has the mark of read-only memory.
+bool knows_read_only(const nb::kwargs& options) {
+  if (!options.contains("max_version")) return false;
+  const nb::object version = options["max_version"];
+  return nb::isinstance<nb::tuple>(version) && nb::len(version) == 2 &&
+         read_integer("__dlpack__: max_version", nb::object(version[0])) >= 1;
+}
+
+nb::object to_dlpack(const Tensor& tensor, nb::kwargs options) {
   if (tensor.requires_grad()) {
     throw nb::buffer_error("__dlpack__: the tensor requires a gradient, which other libraries do not see: detach() it");
   }
-  return export_array<nb::array_api>(tensor, code_of_dtype(tensor.dtype())).attr("__dlpack__")(**options);
+  Tensor exported = tensor;
+  if (options.contains("copy")) {
+    const nb::object copy = options.attr("pop")("copy");
+    if (copy.ptr() == Py_True) exported = tensor.clone();
+  }
+  if (exported.is_read_only() && !knows_read_only(options)) {
+    throw nb::buffer_error(
+        ("__dlpack__: the tensor, " + tensor.describe() +
+         ", is read-only, which a consumer cannot see below max_version (1, 0): clone() it, or ask for copy=True")
+            .c_str());
+  }
+  return export_array<nb::array_api>(exported, code_of_dtype(tensor.dtype())).attr("__dlpack__")(**options);
 }
 
 nb::object to_numpy(const Tensor& tensor) {
@@ -159,9 +190,12 @@ void bind_questions(nb::class_<Tensor>& tensor) {
       .def_prop_ro(
           "data_ptr", [](const Tensor& self) { return reinterpret_cast<std::uintptr_t>(self.raw_data()); },
           "The address of the first element.")
+      .def_prop_ro("is_read_only", &Tensor::is_read_only,
+                   "Whether the memory must not be changed: an array's that was read-only, or a mapped file's.")
       .def_prop_ro("is_contiguous", &Tensor::is_contiguous, "Whether elements lie in row-major order without gaps.")
       .def("item", &Tensor::item, "The only element of a one-element tensor.")
-      .def("numpy", &to_numpy, "A NumPy array on the same memory; bfloat16 needs the package ml_dtypes.")
+      .def("numpy", &to_numpy,
+           "A NumPy array on the same memory, writable unless it is read-only; bfloat16 needs the package ml_dtypes.")
       .def("__array__", &to_numpy_as, "dtype"_a = nb::none(), "copy"_a = nb::none(), "The tensor as a NumPy array.")
       .def("__dlpack__", &to_dlpack, "options"_a, "A DLPack capsule on the same memory.")
       .def(
@@ -235,7 +269,7 @@ void bind_changes(nb::class_<Tensor>& tensor) {
       .def(
           "backward",
           [](const Tensor& self, const Tensor* d_this, bool retain_graph) {
-            const nb::gil_scoped_release released;
+            const LockReleased released;
             self.backward(d_this == nullptr ? Tensor() : *d_this, retain_graph);
           },
           "d_this"_a.none() = nb::none(), "retain_graph"_a = false,

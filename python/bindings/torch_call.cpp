@@ -42,6 +42,7 @@ namespace {
 
 constexpr std::uint32_t kDlpackMajor = 1;
 constexpr std::uint32_t kDlpackMinor = 1;
+constexpr std::uint64_t kReadOnly = 1;  // DLPack's flag
 
 // The exchange API of a type, null where it has none.
 const ExchangeApi* find_api(PyObject* type) {
@@ -110,6 +111,7 @@ nb::object give_exchanged(const ExchangeApi& api, const Tensor& tensor) {
   managed.version = {kDlpackMajor, kDlpackMinor};
   managed.context = given.get();
   managed.deleter = [](ManagedTensor* self) { delete static_cast<Given*>(self->context); };
+  managed.flags = tensor.is_read_only() ? kReadOnly : 0;
   managed.tensor.data = tensor.raw_data();
   managed.tensor.device = code_of_device(tensor.device());
   managed.tensor.ndim = tensor.rank();

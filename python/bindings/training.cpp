@@ -2,11 +2,11 @@
 #include "headway/training.h"
 
 #include <nanobind/stl/filesystem.h>
-#include <nanobind/stl/function.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <exception>
 #include <iostream>
 
 #include "bindings/arrays.h"
@@ -45,32 +45,53 @@ nb::dict to_dict(const TrainingReport& report) {
 }
 
 BatchLoss read_loss(const nb::object& value) {
-  const nb::object loss = nb::isinstance<nb::tuple>(value) ? nb::object(value[0]) : value;
+  constexpr const char* kResult = "train: what loss_of gave";
+  constexpr const char* kExpected = "a headway.Tensor, or (headway.Tensor, tokens)";
+  const bool is_pair = nb::isinstance<nb::tuple>(value);
+  if (is_pair && nb::len(value) != 2) refuse(kResult, value, kExpected);
+  const nb::object loss = is_pair ? nb::object(value[0]) : value;
   const Tensor* tensor = nullptr;
-  if (!nb::try_cast(loss, tensor, false) || tensor == nullptr) {
-    refuse("train: what loss_of gave", loss, "a headway.Tensor, or (headway.Tensor, tokens)");
-  }
+  if (!nb::try_cast(loss, tensor, false) || tensor == nullptr) refuse(kResult, loss, kExpected);
   BatchLoss result = {.loss = *tensor};
-  if (nb::isinstance<nb::tuple>(value)) result.tokens = read_integer("train: tokens", value[1]);
+  if (is_pair) result.tokens = read_integer("train: tokens", value[1]);
   return result;
 }
 
-using Callback = std::optional<nb::callable>;
+using Function = nb::handle;
 using Path = std::optional<std::filesystem::path>;
 
-nb::dict run(const Module& module, Optimizer& optimizer, const Schedule& schedule, const nb::callable& loss_of,
-             TrainingOptions options, const Callback& on_step, const Callback& should_stop) {
-  if (on_step) {
-    options.on_step = [&on_step](const StepReport& report) { (*on_step)(to_dict(report)); };
+struct Functions {
+  Function schedule, loss_of, on_step, should_stop;
+};
+
+nb::dict run(const Module& module, Optimizer& optimizer, const Functions& given, TrainingOptions options) {
+  const nb::object schedule = read_function("train: schedule", given.schedule);
+  const nb::object loss_of = read_function("train: loss_of", given.loss_of);
+  const nb::object on_step = given.on_step.is_none() ? nb::object() : read_function("train: on_step", given.on_step);
+  const nb::object should_stop =
+      given.should_stop.is_none() ? nb::object() : read_function("train: should_stop", given.should_stop);
+  if (on_step.is_valid()) {
+    options.on_step = [&on_step](const StepReport& report) { call_python(on_step, to_dict(report)); };
   }
-  options.should_stop = [&should_stop] {
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-    return should_stop && nb::cast<bool>((*should_stop)());
+  std::exception_ptr interrupt;  // a KeyboardInterrupt, raised after the checkpoint is written
+  options.should_stop = [&] {
+    try {
+      raise_signals();
+    } catch (const nb::python_error&) {
+      interrupt = std::current_exception();
+      return true;
+    }
+    return should_stop.is_valid() && read_flag("train: what should_stop returned", call_python(should_stop));
   };
-  const auto loss = [&loss_of](const BatchPosition& position) {
-    return read_loss(loss_of(position.step, position.part, position.index));
+  const auto rate = [&](std::int64_t step) {
+    return read_number("train: what schedule returned", call_python(schedule, step));
   };
-  return to_dict(train(module, optimizer, schedule, loss, options));
+  const auto loss = [&](const BatchPosition& position) {
+    return read_loss(call_python(loss_of, position.step, position.part, position.index));
+  };
+  const TrainingReport report = train(module, optimizer, rate, loss, options);
+  if (interrupt) std::rethrow_exception(interrupt);
+  return to_dict(report);
 }
 
 }  // namespace
@@ -78,12 +99,11 @@ nb::dict run(const Module& module, Optimizer& optimizer, const Schedule& schedul
 void bind_training(nb::module_& module) {
   module.def(
       "train",
-      [](const Module& model, Optimizer& optimizer, const Schedule& schedule, const nb::callable& loss_of,
-         std::int64_t steps, std::int64_t accumulate, double clip_norm, std::uint64_t seed,
-         std::int64_t max_skipped_steps, const Path& directory, std::int64_t checkpoint_every,
-         std::int64_t keep_checkpoints, bool resume, const Path& log, bool progress, const Callback& on_step,
-         const Callback& should_stop) {
-        return run(model, optimizer, schedule, loss_of,
+      [](const Module& model, Optimizer& optimizer, Function schedule, Function loss_of, std::int64_t steps,
+         std::int64_t accumulate, double clip_norm, std::uint64_t seed, std::int64_t max_skipped_steps,
+         const Path& directory, std::int64_t checkpoint_every, std::int64_t keep_checkpoints, bool resume,
+         const Path& log, bool progress, Function on_step, Function should_stop) {
+        return run(model, optimizer, {schedule, loss_of, on_step, should_stop},
                    {.steps = steps,
                     .accumulate = accumulate,
                     .clip_norm = clip_norm,
@@ -94,15 +114,16 @@ void bind_training(nb::module_& module) {
                     .keep_checkpoints = keep_checkpoints,
                     .resume = resume,
                     .log = log.value_or(""),
-                    .progress = progress ? &std::cerr : nullptr},
-                   on_step, should_stop);
+                    .progress = progress ? &std::cerr : nullptr});
       },
       "module"_a, "optimizer"_a, "schedule"_a, "loss_of"_a, nb::kw_only(), "steps"_a, "accumulate"_a = 1,
       "clip_norm"_a = 0.0, "seed"_a = 0, "max_skipped_steps"_a = 10, "directory"_a.none() = nb::none(),
       "checkpoint_every"_a = 1000, "keep_checkpoints"_a = 3, "resume"_a = true, "log"_a.none() = nb::none(),
       "progress"_a = false, "on_step"_a.none() = nb::none(), "should_stop"_a.none() = nb::none(),
       "Minimises loss_of(step, part, index), which gives a Tensor or (Tensor, tokens), and gives a report. With a "
-      "directory, checkpoints are written there, and a run that was killed goes on to the same bits.");
+      "directory, checkpoints are written there, and a run that was killed goes on to the same bits; Ctrl-C and errors "
+      "of "
+      "loss_of leave one of the last step.");
 }
 
 }  // namespace headway::python

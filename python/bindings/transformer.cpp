@@ -33,8 +33,7 @@ class LayerArguments {
     options_.bias = flag("bias", options_.bias);
     options_.batch_first = flag("batch_first", options_.batch_first);
     if (const nb::object value = take("dtype"); value.is_valid()) {
-      if (!nb::isinstance<nb::str>(value)) refuse(name_ + ": dtype", value, "a name");
-      options_.dtype = read_dtype(name_ + ": dtype", nb::cast<std::string>(value));
+      options_.dtype = read_dtype(name_ + ": dtype", read_string(name_ + ": dtype", value));
     }
   }
 
@@ -119,14 +118,14 @@ nb::list give_weights(const Arrays& arrays, const std::vector<Tensor>& tensors) 
 }
 
 template <typename Encoder>
-nb::object encode(const Encoder& self, Array source, Array source_lengths, const Mask* mask, const Mask* padding_mask,
-                  Array causal, Array return_weights) {
+nb::object encode(const Encoder& self, Array source, Array source_lengths, Array mask, Array padding_mask, Array causal,
+                  Array return_weights) {
   Arrays arrays("forward");
   EncoderInput input;
   input.source = arrays.read("source", source);
   input.source_lengths = arrays.read_per_entry("source_lengths", source_lengths);
-  input.mask = mask_or_none(mask);
-  input.padding_mask = mask_or_none(padding_mask);
+  input.mask = arrays.read_mask("mask", mask);
+  input.padding_mask = arrays.read_mask("padding_mask", padding_mask);
   input.causal = read_causal("forward: causal", causal);
   input.weights = read_weights("forward: return_weights", return_weights);
   const auto result = arrays.run([&] { return self.forward(input); });
@@ -147,18 +146,18 @@ void bind_encoder(nb::class_<Encoder, Module>& encoder) {
 
 template <typename Decoder>
 nb::object decode(const Decoder& self, Array target, Array memory, Array target_lengths, Array memory_lengths,
-                  const Mask* target_mask, const Mask* memory_mask, const Mask* target_padding_mask,
-                  const Mask* memory_padding_mask, Array target_causal, Array return_weights) {
+                  Array target_mask, Array memory_mask, Array target_padding_mask, Array memory_padding_mask,
+                  Array target_causal, Array return_weights) {
   Arrays arrays("forward");
   DecoderInput input;
   input.target = arrays.read("target", target);
   input.memory = arrays.read("memory", memory);
   input.target_lengths = arrays.read_per_entry("target_lengths", target_lengths);
   input.memory_lengths = arrays.read_per_entry("memory_lengths", memory_lengths);
-  input.target_mask = mask_or_none(target_mask);
-  input.memory_mask = mask_or_none(memory_mask);
-  input.target_padding_mask = mask_or_none(target_padding_mask);
-  input.memory_padding_mask = mask_or_none(memory_padding_mask);
+  input.target_mask = arrays.read_mask("target_mask", target_mask);
+  input.memory_mask = arrays.read_mask("memory_mask", memory_mask);
+  input.target_padding_mask = arrays.read_mask("target_padding_mask", target_padding_mask);
+  input.memory_padding_mask = arrays.read_mask("memory_padding_mask", memory_padding_mask);
   input.target_causal = read_causal("forward: target_causal", target_causal);
   input.weights = read_weights("forward: return_weights", return_weights);
   const auto result = arrays.run([&] { return self.forward(input); });
@@ -181,32 +180,32 @@ void bind_decoder(nb::class_<Decoder, Module>& decoder) {
 }
 
 nb::object decode_more(const TransformerDecoder& self, Array target, Array memory, DecoderCache& cache,
-                       Array memory_lengths, const Mask* memory_padding_mask) {
+                       Array memory_lengths, Array memory_padding_mask) {
   Arrays arrays("decode");
   DecoderInput input;
   input.target = arrays.read("target", target);
   input.memory = arrays.read("memory", memory);
   input.memory_lengths = arrays.read_per_entry("memory_lengths", memory_lengths);
-  input.memory_padding_mask = mask_or_none(memory_padding_mask);
+  input.memory_padding_mask = arrays.read_mask("memory_padding_mask", memory_padding_mask);
   return arrays.map([&] { return self.forward(input, cache).output; });
 }
 
 nb::object transform(const Transformer& self, Array source, Array target, Array source_lengths, Array target_lengths,
-                     const Mask* source_mask, const Mask* target_mask, const Mask* memory_mask,
-                     const Mask* source_padding_mask, const Mask* target_padding_mask, const Mask* memory_padding_mask,
-                     Array source_causal, Array target_causal, Array return_weights) {
+                     Array source_mask, Array target_mask, Array memory_mask, Array source_padding_mask,
+                     Array target_padding_mask, Array memory_padding_mask, Array source_causal, Array target_causal,
+                     Array return_weights) {
   Arrays arrays("Transformer");
   TransformerInput input;
   input.source = arrays.read("source", source);
   input.target = arrays.read("target", target);
   input.source_lengths = arrays.read_per_entry("source_lengths", source_lengths);
   input.target_lengths = arrays.read_per_entry("target_lengths", target_lengths);
-  input.source_mask = mask_or_none(source_mask);
-  input.target_mask = mask_or_none(target_mask);
-  input.memory_mask = mask_or_none(memory_mask);
-  input.source_padding_mask = mask_or_none(source_padding_mask);
-  input.target_padding_mask = mask_or_none(target_padding_mask);
-  input.memory_padding_mask = mask_or_none(memory_padding_mask);
+  input.source_mask = arrays.read_mask("source_mask", source_mask);
+  input.target_mask = arrays.read_mask("target_mask", target_mask);
+  input.memory_mask = arrays.read_mask("memory_mask", memory_mask);
+  input.source_padding_mask = arrays.read_mask("source_padding_mask", source_padding_mask);
+  input.target_padding_mask = arrays.read_mask("target_padding_mask", target_padding_mask);
+  input.memory_padding_mask = arrays.read_mask("memory_padding_mask", memory_padding_mask);
   input.source_causal = read_causal("Transformer: source_causal", source_causal);
   input.target_causal = read_causal("Transformer: target_causal", target_causal);
   input.weights = read_weights("Transformer: return_weights", return_weights);

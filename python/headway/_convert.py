@@ -50,7 +50,30 @@ def from_torch(array, name):
                 f"{name} requires a gradient, which would be lost here: use headway.torch, torch.no_grad() or detach()"
             )
         array = array.detach()
-    return Tensor.from_array(array, name)
+    return _from_capsule(array.__dlpack__, name, array)
+
+
+def from_dlpack(array, name):
+    """Any other array as a tensor, without a copy, read-only where the array says that it is."""
+
+    def export():
+        try:
+            return array.__dlpack__(max_version=(1, 0))
+        except TypeError:  # from before DLPack 1.0, which has no mark of read-only memory
+            return array.__dlpack__()
+
+    return _from_capsule(export, name, array)
+
+
+def _from_capsule(export, name, array):
+    """The tensor of DLPack's capsule; Python's part of the exchange is done here, and not inside C++."""
+    try:
+        capsule = export()
+    except (BufferError, RuntimeError) as error:
+        raise TypeError(
+            f"{name} is of type {type(array).__name__}, expected an array with dense memory of its own: {error}"
+        ) from error
+    return Tensor.from_array(capsule, name)
 
 
 def to_core(array, name="array"):
@@ -63,7 +86,7 @@ def to_core(array, name="array"):
     if library == "torch" and hasattr(array, "requires_grad"):
         return from_torch(array, name), "torch"
     if hasattr(array, "__dlpack__"):
-        return Tensor.from_array(array, name), library or "headway"
+        return from_dlpack(array, name), library or "headway"
     raise TypeError(
         f"{name} is of type {type(array).__name__}, expected an array: NumPy, PyTorch or any other that speaks DLPack"
     )

@@ -3,6 +3,7 @@
 
 #include <ostream>
 #include <sstream>
+#include <string>
 #include <string_view>
 #include <type_traits>
 
@@ -30,12 +31,18 @@ void append_part(std::ostream& text, const Part& part) {
   }
 }
 
+// The parts joined.
+template <typename... Parts>
+[[gnu::cold, gnu::noinline]] std::string join_parts(const Parts&... parts) {
+  std::ostringstream text;
+  (append_part(text, parts), ...);
+  return text.str();
+}
+
 // Throws an Error with the parts joined.
 template <typename... Parts>
 [[noreturn, gnu::cold, gnu::noinline]] void fail(const Parts&... parts) {
-  std::ostringstream text;
-  (append_part(text, parts), ...);
-  throw Error(text.str());
+  throw Error(join_parts(parts...));
 }
 
 // Throws an Error with the parts joined unless the condition holds. A passing check costs a branch, provided that the

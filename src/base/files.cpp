@@ -48,16 +48,19 @@ int open_for_reading(const AboutFile& about, const ReadOptions& options) {
   const int wait = options.pipes ? 0 : O_NONBLOCK;
   const int file = ::open(about.file.c_str(), O_RDONLY | O_CLOEXEC | wait);
   const int problem = errno;
-  check(file >= 0 || problem != ENOENT, about, "no such file");
-  if (file < 0) fail(about, "cannot be opened: ", error_text(problem));
+  if (file < 0 && problem == ENOENT) fail_on_file(about.file, problem, about, "no such file");
+  if (file < 0) fail_on_file(about.file, problem, about, "cannot be opened: ", error_text(problem));
   return file;
 }
 
 // The size that the system reports, which is a hint: for some files it is 0.
 std::size_t check_kind(const AboutFile& about, int file, const ReadOptions& options) {
   struct stat status = {};
-  if (::fstat(file, &status) != 0) fail(about, "cannot be read: ", error_text(errno));
-  check(!S_ISDIR(status.st_mode), about, "is a directory, expected a file");
+  if (::fstat(file, &status) != 0) {
+    const int problem = errno;
+    fail_on_file(about.file, problem, about, "cannot be read: ", error_text(problem));
+  }
+  if (S_ISDIR(status.st_mode)) fail_on_file(about.file, EISDIR, about, "is a directory, expected a file");
   check(S_ISREG(status.st_mode) || options.pipes, about, "is not a regular file");
   const auto size = S_ISREG(status.st_mode) ? static_cast<std::size_t>(status.st_size) : 0;
   check(size <= options.limit, about, "has ", size, " bytes, expected at most ", options.limit);
@@ -65,6 +68,18 @@ std::size_t check_kind(const AboutFile& about, int file, const ReadOptions& opti
 }
 
 }  // namespace
+
+void check_directory(const fs::path& directory) {
+  struct stat status = {};
+  int problem = ::stat(directory.c_str(), &status) == 0 ? ENOTDIR : errno;
+  if (problem == ENOTDIR && S_ISDIR(status.st_mode)) {
+    if (::access(directory.c_str(), X_OK) == 0) return;
+    problem = errno;  // there, but what is in it cannot be opened
+  }
+  const bool is_missing = problem == ENOENT || problem == ENOTDIR;
+  fail_on_file(directory, problem, directory.string(),
+               is_missing ? std::string(": no such directory") : ": cannot be opened: " + error_text(problem));
+}
 
 std::string read_whole_file(const fs::path& file, std::string_view who, const ReadOptions& options) {
   constexpr std::size_t kChunk = std::size_t{1} << 16;
@@ -75,7 +90,10 @@ std::string read_whole_file(const fs::path& file, std::string_view who, const Re
   while (true) {
     const ssize_t count = ::read(opened.number, bytes.data() + filled, bytes.size() - filled);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail(about, "cannot be read: ", error_text(errno));
+    if (count < 0) {
+      const int problem = errno;
+      fail_on_file(file, problem, about, "cannot be read: ", error_text(problem));
+    }
     if (count == 0) break;
     filled += static_cast<std::size_t>(count);
     check(filled <= options.limit, about, "has more bytes than expected, at most ", options.limit);
@@ -90,8 +108,10 @@ FileReplacement::FileReplacement(const fs::path& target, std::string_view who) :
   std::error_code ignored;
   const fs::file_type type = fs::status(target, ignored).type();
   // A rename would replace a device by the file.
-  check(type == fs::file_type::regular || type == fs::file_type::not_found || type == fs::file_type::none,
-        AboutFile{who_, target_}, "is there already and is not a file");
+  if (type != fs::file_type::regular && type != fs::file_type::not_found && type != fs::file_type::none) {
+    fail_on_file(target_, type == fs::file_type::directory ? EISDIR : EEXIST, AboutFile{who_, target_},
+                 "is there already and is not a file");
+  }
   // Not by mkstemp: that would hide the file from other users, whatever the umask says.
   do {
     const std::string number = std::to_string(::getpid()) + "-" + std::to_string(counter++);
@@ -126,7 +146,8 @@ void FileReplacement::commit() {
 }
 
 void FileReplacement::fail_with_errno(const char* what) const {
-  fail(AboutFile{who_, target_}, what, ": ", error_text(errno));
+  const int problem = errno;
+  fail_on_file(target_, problem, AboutFile{who_, target_}, what, ": ", error_text(problem));
 }
 
 // Makes the new name survive a power failure. The file is in place already, and not every file system supports this: a
@@ -147,8 +168,9 @@ void make_directories(const fs::path& directory, std::string_view who) {
   std::error_code problem, ignored;
   fs::create_directories(directory, problem);
   if (fs::is_directory(directory, ignored)) return;
-  fail(AboutFile{who, directory},
-       "the directory cannot be made: ", problem ? problem.message() : std::string("there is a file of that name"));
+  fail_on_file(
+      directory, problem ? problem.value() : EEXIST, AboutFile{who, directory},
+      "the directory cannot be made: ", problem ? problem.message() : std::string("there is a file of that name"));
 }
 
 void remove_stray_files(const fs::path& directory) {

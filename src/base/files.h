@@ -8,7 +8,19 @@
 #include <string>
 #include <string_view>
 
+#include "base/check.h"
+
 namespace headway::inline v0::internal {
+
+// Throws a FileError with the parts joined; `code` is the system's number of the problem.
+template <typename... Parts>
+[[noreturn, gnu::cold, gnu::noinline]] void fail_on_file(const std::filesystem::path& file, int code,
+                                                         const Parts&... parts) {
+  throw FileError(join_parts(parts...), file, code);
+}
+
+// Throws a FileError where there is no such directory, or no way to it.
+void check_directory(const std::filesystem::path& directory);
 
 struct ReadOptions {
   std::size_t limit = std::numeric_limits<std::size_t>::max();  // in bytes; a larger file is refused

@@ -35,8 +35,12 @@ void* map_zero_pages(std::size_t bytes) {
   return begin + before;
 }
 
+[[noreturn]] void fail_to_allocate(std::size_t bytes) {
+  throw MemoryError(join_parts("memory: cannot allocate ", bytes, " bytes"));
+}
+
 std::size_t round_up(std::size_t bytes, std::size_t unit) {
-  check(bytes <= PTRDIFF_MAX - 2 * kHugePage, "memory: cannot allocate ", bytes, " bytes");
+  if (bytes > PTRDIFF_MAX - 2 * kHugePage) fail_to_allocate(bytes);
   return (bytes + unit - 1) / unit * unit;
 }
 
@@ -49,7 +53,7 @@ MemoryBlock allocate_block(std::size_t bytes) {
   note_fresh_block(rounded);
   void* data = nullptr;
   if (posix_memalign(&data, huge ? kHugePage : kMemoryAlignment, rounded) != 0) {
-    fail("memory: cannot allocate ", bytes, " bytes");
+    fail_to_allocate(bytes);
   }
   if (huge) advise_huge_pages(data, rounded / kHugePage * kHugePage);
   return {.data = data, .bytes = rounded, .mapped = false};
@@ -69,7 +73,7 @@ MemoryBlock allocate_zeroed_block(std::size_t bytes) {
   }
   note_fresh_block(rounded);
   const MemoryBlock block = {.data = map_zero_pages(rounded), .bytes = rounded, .mapped = true};
-  check(block.data != nullptr, "memory: cannot allocate ", bytes, " bytes");
+  if (block.data == nullptr) fail_to_allocate(bytes);
   advise_huge_pages(block.data, rounded);
   return block;
 }

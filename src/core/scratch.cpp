@@ -33,11 +33,11 @@ void grow(Slot& slot, std::size_t bytes) {
   owner.touch();
   std::free(slot.data);
   slot = {};
-  check(bytes <= PTRDIFF_MAX - kStep, "memory: cannot allocate ", bytes, " bytes");
+  if (bytes > PTRDIFF_MAX - kStep) throw MemoryError(join_parts("memory: cannot allocate ", bytes, " bytes"));
   const std::size_t rounded = (bytes + kStep - 1) / kStep * kStep;
   void* data = nullptr;
   if (posix_memalign(&data, kMemoryAlignment, rounded > 0 ? rounded : kStep) != 0) {
-    fail("memory: cannot allocate ", rounded, " bytes of scratch space");
+    throw MemoryError(join_parts("memory: cannot allocate ", rounded, " bytes of scratch space"));
   }
   slot = {static_cast<std::byte*>(data), rounded};
 }

@@ -22,9 +22,10 @@ class TensorImpl {
   // The record behind a handle; throws where the tensor is undefined.
   static TensorImpl& of(const Tensor& tensor);
 
-  // True when no other handle or view shares the tensor's memory.
+  // True when no other handle or view shares the tensor's memory, so that it may be overwritten.
   static bool is_uniquely_owned(const Tensor& tensor) {
-    return tensor.impl_.use_count() == 1 && tensor.impl_->storage_.use_count() == 1;
+    return tensor.impl_.use_count() == 1 && tensor.impl_->storage_.use_count() == 1 &&
+           !tensor.impl_->storage_->is_read_only();
   }
 
   internal::Storage& storage() const { return *storage_; }

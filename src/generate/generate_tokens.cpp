@@ -130,6 +130,7 @@ class Writing {
     std::int64_t most = 0;
     for (const std::size_t member : batch_.members) most = std::max(most, batch_.requests[member].most_new_tokens);
     for (std::int64_t length = 0; !going_on.empty();) {
+      if (options.on_step) options.on_step();
       const std::int64_t steps = options.on_token ? 1 : std::min(decoding_.steps_at_once(length), most - length);
       const DecodingBatch::ChosenTokens chosen = decoding_.take_steps(steps, end);
       const std::int64_t width = chosen.tokens.size(1);
@@ -153,6 +154,7 @@ class Writing {
   // Rules change the logits before a token is chosen, or the attention is wanted.
   void run_on_host() {
     for (std::int64_t step = 0; !texts_.empty(); ++step) {
+      if (batch_.options.on_step) batch_.options.on_step();
       const Tensor logits = step_to_logits();
       const auto rows = static_cast<std::int64_t>(texts_.size());
       const TopTokens before = host_top(rows, 1);
@@ -244,6 +246,7 @@ class BeamWriting {
   void run() {
     BestCandidates best(count_);
     while (!members_.empty()) {
+      if (batch_.options.on_step) batch_.options.on_step();
       const TopTokens top = step();
       const std::vector<std::int64_t> slots = decoding_.slots();
       DecodingBatch::NextRows next;

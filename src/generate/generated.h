@@ -38,6 +38,8 @@ struct GenerationOptions {
   std::int64_t batch_size = 32;
   // Called after every new token of a text, in order: whether the text ends here. Not with beams.
   std::function<bool(std::size_t request, std::int64_t text, std::int64_t token, double log_probability)> on_token = {};
+  // Called before every step.
+  std::function<void()> on_step = {};
   // Whether a text ends with these new tokens, for beams.
   std::function<bool(const std::vector<std::int64_t>& tokens)> stops = {};
   // Called with the attention of every step and, for its rows, their requests and texts. Not with beams.

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/files.h"
 #include "headway/safetensors.h"
 #include "io/safetensors.h"
 
@@ -70,7 +71,9 @@ class Mapping {
 
  private:
   [[noreturn]] static void fail_with_errno(const std::string& path, const char* what) {
-    fail("safetensors: ", path, ": ", what, ": ", std::generic_category().message(errno));
+    const int problem = errno;
+    internal::fail_on_file(path, problem, "safetensors: ", path, ": ", what, ": ",
+                           std::generic_category().message(problem));
   }
 
   void map(int file, const std::string& path) {
@@ -78,7 +81,9 @@ class Mapping {
     if (::fstat(file, &status) != 0) {
       fail_with_errno(path, "cannot be looked at");
     }
-    check(!S_ISDIR(status.st_mode), "safetensors: ", path, ": is a directory, expected a file");
+    if (S_ISDIR(status.st_mode)) {
+      internal::fail_on_file(path, EISDIR, "safetensors: ", path, ": is a directory, expected a file");
+    }
     check(S_ISREG(status.st_mode), "safetensors: ", path, ": is a device or a pipe, expected a file");
     if (status.st_size == 0) {
       return;  // nothing to map; the header's checks will say so

@@ -56,9 +56,8 @@ TransformerModel TransformerModel::from_config(const std::string& config_json, D
 }
 
 TransformerModel TransformerModel::load(const std::filesystem::path& directory, const ModelLoading& loading) {
-  std::error_code ignored;
   const std::string where = directory.string();
-  check(std::filesystem::is_directory(directory, ignored), where, ": no such directory");
+  internal::check_directory(directory);
   check(!loading.dtype || is_floating(*loading.dtype), "TransformerModel::load: dtype is ",
         loading.dtype.value_or(DType::float32), ", expected a floating one");
   ModelPlan plan = internal::plan_model(internal::ModelConfig::read(directory / "config.json"), loading.new_head,

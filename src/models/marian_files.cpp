@@ -125,8 +125,7 @@ bool is_zero(const Tensor& tensor) {
 }  // namespace
 
 TranslationModel TranslationModel::load(const fs::path& directory) {
-  std::error_code ignored;
-  check(fs::is_directory(directory, ignored), directory.string(), ": no such directory");
+  internal::check_directory(directory);
   const TranslationModelOptions options = internal::read_marian_config(directory / "config.json");
   File file(weights_of(directory));
   const NoGradGuard guard;

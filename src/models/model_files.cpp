@@ -1,8 +1,10 @@
 #include "models/model_files.h"
 
+#include <cerrno>
 #include <set>
 
 #include "base/check.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "base/utf8.h"
 #include "headway/tensor.h"
@@ -23,7 +25,7 @@ namespace {
   for (const char* other : {"tf_model.h5", "flax_model.msgpack", "model.onnx"}) {
     check(!std::filesystem::exists(directory / other, ignored), path, ": has ", other, ", expected model.safetensors");
   }
-  fail(path, ": has neither model.safetensors nor model.safetensors.index.json");
+  fail_on_file(directory, ENOENT, path, ": has neither model.safetensors nor model.safetensors.index.json");
 }
 
 }  // namespace

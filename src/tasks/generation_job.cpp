@@ -32,6 +32,7 @@ GenerationJob::GenerationJob(const GenerationInput& input)
     : input_(input), options_(resolved_options(input.function, input.options, input.defaults)) {
   check_callbacks();
   const GenerateOptions& given = input.options;
+  options_.on_step = given.on_step;
   if (options_.beam > 1) {
     if (given.stop.empty()) return;
     options_.stops = [this](const std::vector<std::int64_t>& tokens) {

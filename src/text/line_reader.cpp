@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/files.h"
 
 namespace headway::inline v0::internal {
 namespace {
@@ -40,7 +41,9 @@ class LineReader::Bytes {
 class LineReader::PlainBytes : public LineReader::Bytes {
  public:
   explicit PlainBytes(const fs::path& path) : path_(path.string()), file_(std::fopen(path_.c_str(), "rb")) {
-    check(file_ != nullptr, path_, ": cannot be opened: ", std::generic_category().message(errno));
+    const int problem = errno;
+    if (file_ != nullptr) return;
+    internal::fail_on_file(path, problem, path_, ": cannot be opened: ", std::generic_category().message(problem));
   }
   ~PlainBytes() override { std::fclose(file_); }
   PlainBytes(const PlainBytes&) = delete;
@@ -49,8 +52,8 @@ class LineReader::PlainBytes : public LineReader::Bytes {
   std::size_t read(char* there, std::size_t size) override {
     const std::size_t count = std::fread(there, 1, size, file_);
     const int problem = errno;
-    check(count > 0 || std::ferror(file_) == 0, path_, ": cannot be read: ", std::generic_category().message(problem));
-    return count;
+    if (count > 0 || std::ferror(file_) == 0) return count;
+    internal::fail_on_file(path_, problem, path_, ": cannot be read: ", std::generic_category().message(problem));
   }
 
  private:
@@ -121,8 +124,10 @@ class LineReader::ZippedBytes : public LineReader::Bytes {
 
 LineReader::LineReader(const fs::path& file) : file_(file) {
   std::error_code ignored;
-  check(fs::exists(file, ignored), file.string(), ": no such file");
-  check(!fs::is_directory(file, ignored), file.string(), ": is a directory, expected a file");
+  if (!fs::exists(file, ignored)) internal::fail_on_file(file, ENOENT, file.string(), ": no such file");
+  if (fs::is_directory(file, ignored)) {
+    internal::fail_on_file(file, EISDIR, file.string(), ": is a directory, expected a file");
+  }
   if (is_zip(file)) {
     bytes_ = std::make_unique<ZippedBytes>(file);
   } else {

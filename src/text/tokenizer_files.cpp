@@ -75,7 +75,7 @@ void check_config(const Json& config, const TranslationTokenizer& tokenizer, con
 
 TranslationTokenizer TranslationTokenizer::load(const fs::path& directory) {
   std::error_code ignored;
-  internal::check(fs::is_directory(directory, ignored), directory.string(), ": no such directory");
+  internal::check_directory(directory);
   const fs::path config_file = directory / "tokenizer_config.json", vocabulary_file = directory / "vocab.json";
   const bool has_config = fs::exists(config_file, ignored);
   const Json config = has_config ? read_object(config_file) : Json::object();

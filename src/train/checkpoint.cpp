@@ -2,11 +2,13 @@
 #include "train/checkpoint.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <string_view>
 #include <system_error>
 
 #include "base/check.h"
+#include "base/files.h"
 #include "base/number_text.h"
 #include "headway/safetensors.h"
 
@@ -49,13 +51,18 @@ std::vector<std::string> names_in(const fs::path& directory) {
   std::error_code problem;
   const fs::file_type type = fs::status(directory, problem).type();
   if (type == fs::file_type::not_found) return names;
-  check(type == fs::file_type::directory, "checkpoint: ", directory.string(), ": is not a directory",
-        problem ? std::string(": ").append(problem.message()) : std::string());
+  if (type != fs::file_type::directory) {
+    fail_on_file(directory, problem ? problem.value() : ENOTDIR, "checkpoint: ", directory.string(),
+                 ": is not a directory", problem ? std::string(": ").append(problem.message()) : std::string());
+  }
   fs::directory_iterator entry(directory, problem);
   for (; !problem && entry != fs::directory_iterator(); entry.increment(problem)) {
     names.push_back(entry->path().filename().string());
   }
-  check(!problem, "checkpoint: ", directory.string(), ": cannot be listed: ", problem.message());
+  if (problem) {
+    fail_on_file(directory, problem.value(), "checkpoint: ", directory.string(),
+                 ": cannot be listed: ", problem.message());
+  }
   return names;
 }
 

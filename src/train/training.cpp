@@ -110,6 +110,7 @@ class TrainingLoop {
   void apply(StepReport& report, const std::vector<Tensor>& losses);
   void publish(StepReport& report);
   void save(std::int64_t step);
+  void save_unfinished();
   [[noreturn]] void give_up(const StepReport& report) const;
 
   const Module& module_;
@@ -180,9 +181,14 @@ StepReport TrainingLoop::take_step(const LossFunction& loss_of, std::int64_t ste
   report.learning_rate = schedule_(step);
   step_tokens_ = 0;
   std::vector<Tensor> losses;  // one element each
-  for (std::int64_t part = 0; part < options_.accumulate; ++part) {
-    const std::int64_t index = (step - 1) * options_.accumulate + part;
-    losses.push_back(add_gradients(loss_of, {.step = step, .part = part, .index = index}));
+  try {
+    for (std::int64_t part = 0; part < options_.accumulate; ++part) {
+      const std::int64_t index = (step - 1) * options_.accumulate + part;
+      losses.push_back(add_gradients(loss_of, {.step = step, .part = part, .index = index}));
+    }
+  } catch (...) {
+    save_unfinished();
+    throw;
   }
   apply(report, losses);
 
@@ -248,6 +254,16 @@ void TrainingLoop::save(std::int64_t step) {
   checkpoint.skipped_in_a_row = skipped_in_a_row_;
   save_checkpoint(options_.directory, checkpoint, options_.keep_checkpoints);
   saved_step_ = step;
+}
+
+// A checkpoint of the last whole step, where a loss throws and the parameters are still those of that step. With a
+// state of its own the run may be further than its parameters, and continues from an older checkpoint.
+void TrainingLoop::save_unfinished() {
+  if (options_.save_state || report_.last_step <= saved_step_) return;
+  try {
+    save(report_.last_step);
+  } catch (const std::exception&) {  // what ended the run matters more
+  }
 }
 
 void TrainingLoop::give_up(const StepReport& report) const {

@@ -25,7 +25,9 @@ constexpr const char* kTrainingLog = "training log";
 constexpr std::string_view kJsonStart = "{\"step\": ";
 
 [[noreturn]] void fail_with_errno(const fs::path& path, const char* what) {
-  fail(kTrainingLog, ": ", path.string(), ": ", what, ": ", std::generic_category().message(errno));
+  const int problem = errno;
+  fail_on_file(path, problem, kTrainingLog, ": ", path.string(), ": ", what, ": ",
+               std::generic_category().message(problem));
 }
 
 // A field as it is, or in quotes with inner ones doubled where a separator is in it. A line's end would split the line

@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "base/check.h"
+#include "base/files.h"
 
 namespace headway::inline v0::internal {
 
@@ -17,7 +18,8 @@ void fill_directory(const std::filesystem::path& directory,
   std::filesystem::remove_all(directory, ignored);
   std::error_code problem;
   std::filesystem::rename(unfinished, directory, problem);
-  check(!problem, directory.string(), ": cannot be put in place: ", problem.message());
+  if (!problem) return;
+  fail_on_file(directory, problem.value(), directory.string(), ": cannot be put in place: ", problem.message());
 }
 
 }  // namespace headway::inline v0::internal

@@ -173,7 +173,7 @@ def test_a_new_head(tmp_path):
 
 
 def test_errors(tmp_path):
-    with pytest.raises(ValueError, match="config.json"):
+    with pytest.raises(FileNotFoundError, match="config.json"):
         headway.load_model(tmp_path)
     with pytest.raises(ValueError, match="model_type"):
         headway.TransformerModel.from_config({"model_type": "no such thing"})

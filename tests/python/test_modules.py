@@ -233,5 +233,63 @@ def test_bad_arguments():
         headway.TransformerEncoder(layers=2)
     with pytest.raises(TypeError, match="Transformer: norm_first is of type int"):
         headway.Transformer(norm_first=1)
-    with pytest.raises(ValueError, match="no_such_file"):
+    with pytest.raises(FileNotFoundError, match="no_such_file"):
         headway.load_safetensors("no_such_file")
+
+
+MASKED = np.tril(np.ones((4, 4), bool))
+
+
+@pytest.mark.parametrize("mask", [MASKED, MASKED.astype(np.float32), MASKED.tolist(), headway.tensor(MASKED)])
+def test_masks_without_a_meaning_are_refused(mask):
+    x = normal(1, 4, 8)
+    options = dict(d_model=8, nhead=2, dim_feedforward=16, dropout=0.0)
+    attention = headway.MultiHeadAttention(8, 2)
+    encoder = headway.TransformerEncoder(num_layers=1, **options)
+    decoder = headway.TransformerDecoder(num_layers=1, **options)
+    model = headway.Transformer(num_encoder_layers=1, num_decoder_layers=1, **options)
+    calls = {
+        "MultiHeadAttention: mask": lambda: attention(x, mask=mask),
+        "MultiHeadAttention: key_padding_mask": lambda: attention(x, key_padding_mask=mask),
+        "forward: mask": lambda: encoder(x, mask=mask),
+        "forward: padding_mask": lambda: encoder(x, padding_mask=mask),
+        "forward: target_mask": lambda: decoder(x, x, target_mask=mask),
+        "forward: memory_mask": lambda: decoder(x, x, memory_mask=mask),
+        "forward: target_padding_mask": lambda: decoder(x, x, target_padding_mask=mask),
+        "forward: memory_padding_mask": lambda: decoder(x, x, memory_padding_mask=mask),
+        "decode: memory_padding_mask": lambda: decoder.decode(
+            x, x, headway.DecoderCache(), memory_padding_mask=mask
+        ),
+        "Transformer: source_mask": lambda: model(x, x, source_mask=mask),
+        "Transformer: memory_padding_mask": lambda: model(x, x, memory_padding_mask=mask),
+    }
+    for argument, call in calls.items():
+        with pytest.raises(TypeError, match=f"^{argument} is of type {type(mask).__name__}, expected headway.Mask.keep"):
+            call()
+
+
+def test_masks_of_a_model_are_refused_too():
+    pytest.importorskip("headway._text")
+    model = headway.TransformerModel.from_config(
+        dict(model_type="gpt2", vocab_size=9, n_positions=8, n_embd=4, n_layer=1, n_head=2)
+    )
+    tokens = np.zeros((1, 4), np.int64)
+    for call in (model, model.forward, lambda *a, **b: model.decode(*a, headway.ModelCache(), **b)):
+        with pytest.raises(TypeError, match="padding_mask is of type ndarray, expected headway.Mask.keep"):
+            call(tokens, padding_mask=MASKED[:1])
+
+
+@pytest.mark.parametrize("make", [headway.Mask.keep, headway.Mask.drop])
+@pytest.mark.parametrize("array", [MASKED.astype(np.int32), MASKED.astype(np.float32)])
+def test_masks_are_boolean(make, array):
+    with pytest.raises(TypeError, match="has dtype .*, expected bool"):
+        make(array)
+
+
+def test_a_mask_is_used():
+    attention = headway.MultiHeadAttention(8, 2)
+    attention.eval()
+    x = normal(1, 4, 8)
+    masked = attention(x, mask=headway.Mask.keep(MASKED))
+    assert not np.allclose(masked, attention(x))
+    assert np.array_equal(masked, attention(x, mask=headway.Mask.drop(~MASKED)))

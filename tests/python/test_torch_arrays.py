@@ -1,6 +1,7 @@
 """torch tensors go in and out of headway.attention; skipped where torch is not installed."""
 
 import headway
+import numpy
 import pytest
 from headway._convert import from_core, to_core
 
@@ -62,3 +63,19 @@ def test_what_is_refused():
 def test_empty():
     query = torch.empty(0, 2, 3, 4)
     assert headway.attention(query, query, query).shape == query.shape
+
+
+def test_masks_of_numpy_are_refused():
+    import headway.torch
+
+    mask = numpy.ones((4, 4), bool)
+    x = torch.randn(1, 2, 4, 8)
+    for name in ("keep_mask", "drop_mask", "bias", "alibi_slopes", "sinks"):
+        with pytest.raises(TypeError, match=f"attention: {name} is of type ndarray, expected a torch.Tensor"):
+            headway.torch.attention(x, x, x, **{name: mask})
+    with pytest.raises(TypeError, match="attn_mask"):
+        headway.torch.scaled_dot_product_attention(x, x, x, attn_mask=mask)
+    layer = headway.torch.MultiheadAttention(8, 2, batch_first=True)
+    for name in ("attn_mask", "key_padding_mask"):
+        with pytest.raises(TypeError, match=f"{name} is of type ndarray, expected a torch.Tensor"):
+            layer(x[0], x[0], x[0], **{name: mask})

@@ -40,7 +40,7 @@ Prompts read_prompts(const std::string& argument, nb::handle given) {
   const nb::object value = without_array(given);
   Prompts prompts;
   if (nb::isinstance<nb::str>(value)) {
-    prompts.texts = {nb::cast<std::string>(value)};
+    prompts.texts = {read_string(argument, value)};
     prompts.is_one = true;
     return prompts;
   }
@@ -67,8 +67,8 @@ Prompts read_prompts(const std::string& argument, nb::handle given) {
 // Takes the interpreter's lock, lets Ctrl-C end the call, then calls.
 template <typename Call>
 auto with_lock(const Call& call) {
-  const nb::gil_scoped_acquire acquired;
-  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  const LockHeld held;
+  raise_signals();
   return call();
 }
 
@@ -78,15 +78,15 @@ nb::object give_attention(const GeneratedAttention& attention) {
     for (const Tensor& layer : layers) list.append(nb::cast(layer).attr("numpy")());
     return list;
   };
-  return result_type("GeneratedAttention")(attention.position, all(attention.self), all(attention.cross));
+  return call_python(result_type("GeneratedAttention"), attention.position, all(attention.self), all(attention.cross));
 }
 
 nb::object give_text(const GeneratedText& text) {
   constexpr std::array kReasons = {"length", "end_token", "stop_text"};
   nb::list attention;
   for (const GeneratedAttention& step : text.attention) attention.append(give_attention(step));
-  return result_type("GeneratedText")(text.text, text.tokens, text.log_probabilities, text.score,
-                                      kReasons[static_cast<std::size_t>(text.reason)], text.prompt_tokens, attention);
+  return call_python(result_type("GeneratedText"), text.text, text.tokens, text.log_probabilities, text.score,
+                     kReasons[static_cast<std::size_t>(text.reason)], text.prompt_tokens, attention);
 }
 
 nb::list give_texts(const std::vector<GeneratedText>& texts) {
@@ -160,7 +160,9 @@ class GenerateArguments {
     if (const nb::object value = take("stop_ids"); value.is_valid()) {
       options.stop_ids = read_integers(argument("stop_ids"), value, "token ids");
     }
-    if (const nb::object value = take("ignore_end"); value.is_valid()) options.ignore_end = nb::cast<bool>(value);
+    if (const nb::object value = take("ignore_end"); value.is_valid()) {
+      options.ignore_end = read_flag(argument("ignore_end"), value);
+    }
   }
 
   void read_beams(GenerateOptions& options) {
@@ -176,50 +178,42 @@ class GenerateArguments {
 
   void read_callbacks(GenerateOptions& options) {
     if (const nb::object call = take("on_text"); call.is_valid()) {
-      options.on_text = [call = keep(call)](std::string_view piece) {
-        with_lock([&] { (*call)(nb::str(piece.data(), piece.size())); });
+      options.on_text = [call = keep("on_text", call)](std::string_view piece) {
+        with_lock([&] { call_python(*call, nb::str(piece.data(), piece.size())); });
       };
     }
     if (const nb::object call = take("on_token"); call.is_valid()) {
-      options.on_token = [call = keep(call)](std::int64_t token, double log_probability) {
-        return with_lock([&] { return (*call)(token, log_probability).ptr() != Py_False; });
+      const std::string result = argument("what on_token returned");
+      options.on_token = [call = keep("on_token", call), result](std::int64_t token, double log_probability) {
+        return with_lock([&] {
+          const nb::object goes_on = call_python(*call, token, log_probability);
+          return goes_on.is_none() || read_flag(result, goes_on);
+        });
       };
     }
     if (const nb::object value = take("return_weights"); value.is_valid()) {
       options.weights = read_weights(argument("return_weights"), value);
     }
     if (const nb::object call = take("on_attention"); call.is_valid()) {
-      options.on_attention = [call = keep(call)](const GeneratedAttention& attention) {
-        with_lock([&] { (*call)(give_attention(attention)); });
+      options.on_attention = [call = keep("on_attention", call)](const GeneratedAttention& attention) {
+        with_lock([&] { call_python(*call, give_attention(attention)); });
       };
     }
   }
 
-  // A function that is released under the interpreter's lock, wherever its last copy is destroyed.
-  static std::shared_ptr<nb::object> keep(const nb::object& call) {
-    return {new nb::object(call), [](nb::object* object) {
-              const nb::gil_scoped_acquire acquired;
-              delete object;
-            }};
+  std::shared_ptr<nb::object> keep(const char* name, const nb::object& call) const {
+    return released_with_lock(read_function(argument(name), call));
   }
 
   std::string function_;
   nb::kwargs given_;
 };
 
-// Ctrl-C ends a text that is written token by token, where no callback looks for it.
-void end_on_signals(const Prompts& prompts, GenerateOptions& options) {
-  const std::size_t count = prompts.has_ids ? prompts.ids.size() : prompts.texts.size();
-  if (count != 1 || options.num_return != 1 || options.beams.value_or(1) != 1) return;
-  if (options.on_token || options.on_text) return;
-  options.on_token = [](std::int64_t, double) { return with_lock([] { return true; }); };
-}
-
 nb::object generate(const TextGenerator& self, Array prompt, const PromptCache* prefix, const nb::kwargs& given) {
   const Prompts prompts = read_prompts("generate: prompt", prompt);
   GenerateOptions options = GenerateArguments("generate", given).read();
   options.prefix = prefix;
-  end_on_signals(prompts, options);
+  options.on_step = SignalWatch();  // Ctrl-C ends the call
   const std::vector<std::vector<GeneratedText>> found = without_lock(
       [&] { return prompts.has_ids ? self.generate(prompts.ids, options) : self.generate(prompts.texts, options); });
   nb::list results;
@@ -242,7 +236,8 @@ nb::object score(const TextGenerator& self, Array text, std::int64_t window, std
   const ScoreOptions options = {.window = window, .stride = stride};
   const TextScore found = without_lock(
       [&] { return texts.has_ids ? self.score(texts.ids[0], options) : self.score(texts.texts[0], options); });
-  return result_type("TextScore")(found.tokens, found.log_probabilities, found.log_probability, found.perplexity);
+  return call_python(result_type("TextScore"), found.tokens, found.log_probabilities, found.log_probability,
+                     found.perplexity);
 }
 
 nb::object attention(const TextGenerator& self, Array tokens, std::int64_t position, Array return_weights) {
@@ -259,7 +254,7 @@ nb::object run(const TextToText& self, Array text, const std::string& prefix, bo
   options.truncate = truncate;
   options.first_token = first_token;
   options.generate = GenerateArguments("run", given).read();
-  end_on_signals(prompts, options.generate);
+  options.generate.on_step = SignalWatch();
   const std::vector<TextToTextResult> found =
       without_lock([&] { return prompts.has_ids ? self.run(prompts.ids, options) : self.run(prompts.texts, options); });
   nb::list results;

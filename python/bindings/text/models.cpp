@@ -30,7 +30,7 @@ TransformerModel load(Array directory, Array dtype, Array device, bool mapped, A
   }
   loading.new_labels = new_labels;
   const std::filesystem::path path = read_path("load_model: directory", directory);
-  const nb::gil_scoped_release released;
+  const LockReleased released;
   return TransformerModel::load(path, loading);
 }
 
@@ -39,22 +39,23 @@ TransformerModel from_config(Array config, const std::string& dtype) {
   nb::object text = nb::borrow(config);
   if (!nb::isinstance<nb::str>(config)) {
     if (!nb::isinstance<nb::dict>(config)) refuse("from_config: config", config, "a dict or the text of a config.json");
-    text = nb::module_::import_("json").attr("dumps")(config);
+    text = call_python(nb::module_::import_("json").attr("dumps"), config);
   }
-  return TransformerModel::from_config(nb::cast<std::string>(text), read_dtype("from_config: dtype", dtype));
+  return TransformerModel::from_config(read_string("from_config: config", text),
+                                       read_dtype("from_config: dtype", dtype));
 }
 
 void save(const TransformerModel& self, Array directory, Array dtype) {
   const std::filesystem::path path = read_path("save: directory", directory);
   const std::optional<DType> as = read_optional_dtype("save: dtype", dtype);
-  const nb::gil_scoped_release released;
+  const LockReleased released;
   self.save(path, as);
 }
 
 // json.loads(text), None for an empty text.
 nb::object parse_json(const std::string& text) {
   if (text.empty()) return nb::none();
-  return nb::module_::import_("json").attr("loads")(text);
+  return call_python(nb::module_::import_("json").attr("loads"), text);
 }
 
 nb::object id_or_none(const std::optional<std::int64_t>& id) { return id ? nb::cast(*id) : nb::object(nb::none()); }
@@ -91,10 +92,9 @@ nb::list give_all(const Arrays& arrays, const std::vector<Tensor>& tensors) {
 }
 
 nb::object give_result(const Arrays& arrays, const ModelResult& result) {
-  return nb::module_::import_("headway._models")
-      .attr("ModelResult")(arrays.give(result.logits), arrays.give(result.hidden), arrays.give(result.pooled),
-                           arrays.give(result.memory), give_all(arrays, result.encoder_weights),
-                           give_all(arrays, result.decoder_weights), give_all(arrays, result.cross_weights));
+  return call_python(result_type("ModelResult"), arrays.give(result.logits), arrays.give(result.hidden),
+                     arrays.give(result.pooled), arrays.give(result.memory), give_all(arrays, result.encoder_weights),
+                     give_all(arrays, result.decoder_weights), give_all(arrays, result.cross_weights));
 }
 
 CumulativeLengths read_packed(Arrays& arrays, Array value) {
@@ -108,14 +108,14 @@ CumulativeLengths read_packed(Arrays& arrays, Array value) {
 // What the source is given by, for forward(), encode() and calls.
 struct SourceArguments {
   Array tokens, lengths;
-  const Mask* padding_mask;
+  Array padding_mask;
   Array packed, token_types, positions;
 };
 ModelInput read_source(Arrays& arrays, const SourceArguments& given) {
   ModelInput input;
   input.tokens = read_tokens(arrays, "tokens", given.tokens);
   input.lengths = arrays.read_per_entry("lengths", given.lengths);
-  input.padding_mask = mask_or_none(given.padding_mask);
+  input.padding_mask = arrays.read_mask("padding_mask", given.padding_mask);
   input.packed = read_packed(arrays, given.packed);
   input.token_types = read_tokens(arrays, "token_types", given.token_types);
   input.positions = read_tokens(arrays, "positions", given.positions);
@@ -123,18 +123,18 @@ ModelInput read_source(Arrays& arrays, const SourceArguments& given) {
 }
 
 ModelInput read_input(Arrays& arrays, const SourceArguments& source, Array target, Array target_lengths,
-                      const Mask* target_padding_mask, bool last_only) {
+                      Array target_padding_mask, bool last_only) {
   ModelInput input = read_source(arrays, source);
   input.target = read_tokens(arrays, "target", target);
   input.target_lengths = arrays.read_per_entry("target_lengths", target_lengths);
-  input.target_padding_mask = mask_or_none(target_padding_mask);
+  input.target_padding_mask = arrays.read_mask("target_padding_mask", target_padding_mask);
   input.last_only = last_only;
   return input;
 }
 
-nb::object forward(const TransformerModel& self, Array tokens, Array lengths, const Mask* padding_mask, Array packed,
-                   Array token_types, Array positions, Array target, Array target_lengths,
-                   const Mask* target_padding_mask, bool last_only, Array return_weights) {
+nb::object forward(const TransformerModel& self, Array tokens, Array lengths, Array padding_mask, Array packed,
+                   Array token_types, Array positions, Array target, Array target_lengths, Array target_padding_mask,
+                   bool last_only, Array return_weights) {
   Arrays arrays("forward");
   ModelInput input = read_input(arrays, {tokens, lengths, padding_mask, packed, token_types, positions}, target,
                                 target_lengths, target_padding_mask, last_only);
@@ -142,8 +142,8 @@ nb::object forward(const TransformerModel& self, Array tokens, Array lengths, co
   return give_result(arrays, arrays.run([&] { return self.forward(input); }));
 }
 
-nb::object call(const TransformerModel& self, Array tokens, Array lengths, const Mask* padding_mask, Array packed,
-                Array token_types, Array positions, Array target, Array target_lengths, const Mask* target_padding_mask,
+nb::object call(const TransformerModel& self, Array tokens, Array lengths, Array padding_mask, Array packed,
+                Array token_types, Array positions, Array target, Array target_lengths, Array target_padding_mask,
                 bool last_only) {
   Arrays arrays("model");
   const ModelInput input = read_input(arrays, {tokens, lengths, padding_mask, packed, token_types, positions}, target,
@@ -152,7 +152,7 @@ nb::object call(const TransformerModel& self, Array tokens, Array lengths, const
   return arrays.give(result.logits.defined() ? result.logits : result.hidden);
 }
 
-nb::object encode(const TransformerModel& self, Array tokens, Array lengths, const Mask* padding_mask, Array packed,
+nb::object encode(const TransformerModel& self, Array tokens, Array lengths, Array padding_mask, Array packed,
                   Array token_types, Array positions, Array return_weights) {
   Arrays arrays("encode");
   ModelInput input = read_source(arrays, {tokens, lengths, padding_mask, packed, token_types, positions});
@@ -161,11 +161,11 @@ nb::object encode(const TransformerModel& self, Array tokens, Array lengths, con
 }
 
 nb::object decode(const TransformerModel& self, Array tokens, ModelCache& cache, Array memory, Array memory_lengths,
-                  const Mask* padding_mask, Array positions, bool last_only, Array return_weights) {
+                  Array padding_mask, Array positions, bool last_only, Array return_weights) {
   Arrays arrays("decode");
   ModelInput input;
   input.tokens = read_tokens(arrays, "tokens", tokens);
-  input.padding_mask = mask_or_none(padding_mask);
+  input.padding_mask = arrays.read_mask("padding_mask", padding_mask);
   input.positions = read_tokens(arrays, "positions", positions);
   input.last_only = last_only;
   input.weights = read_weights("decode: return_weights", return_weights);

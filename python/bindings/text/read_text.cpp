@@ -6,35 +6,34 @@
 namespace headway::python {
 
 std::filesystem::path read_path(const std::string& argument, nb::handle value) {
-  const nb::object path = nb::steal(PyOS_FSPath(value.ptr()));
-  if (!path.is_valid()) {
-    PyErr_Clear();
+  if (!nb::isinstance<nb::str>(value) && !nb::isinstance<nb::bytes>(value) && !nb::hasattr(value, "__fspath__")) {
     refuse(argument, value, "a path: a str or an os.PathLike");
   }
-  return nb::cast<std::string>(nb::module_::import_("os").attr("fsdecode")(path));
+  const nb::object path = call_python(nb::module_::import_("os").attr("fsencode"), value);
+  const auto bytes = nb::cast<nb::bytes>(path);
+  return std::string(bytes.c_str(), bytes.size());
 }
 
 Device read_device(const std::string& argument, nb::handle value) {
   if (!nb::isinstance<nb::str>(value)) refuse(argument, value, "\"cpu\", \"cuda\" or \"cuda:1\"");
-  return Device::parse(nb::cast<std::string>(value));
+  return Device::parse(read_string(argument, value));
 }
 
 std::optional<DType> read_optional_dtype(const std::string& argument, nb::handle value) {
   if (value.is_none()) return {};
   if (!nb::isinstance<nb::str>(value)) refuse(argument, value, "a name, as \"float32\" or \"bfloat16\"");
-  return read_dtype(argument, nb::cast<std::string>(value));
+  return read_dtype(argument, read_string(argument, value));
 }
 
 Texts read_texts(const std::string& argument, nb::handle value) {
-  if (nb::isinstance<nb::str>(value)) return {{nb::cast<std::string>(value)}, true};
+  if (nb::isinstance<nb::str>(value)) return {{read_string(argument, value)}, true};
   if (!nb::isinstance<nb::list>(value) && !nb::isinstance<nb::tuple>(value)) {
     refuse(argument, value, "a str or a list of them");
   }
   Texts result;
   for (const nb::handle text : value) {
     const std::string place = argument + "[" + std::to_string(result.texts.size()) + "]";
-    if (!nb::isinstance<nb::str>(text)) refuse(place, text, "a str");
-    result.texts.push_back(nb::cast<std::string>(text));
+    result.texts.push_back(read_string(place, text));
   }
   return result;
 }
@@ -42,7 +41,7 @@ Texts read_texts(const std::string& argument, nb::handle value) {
 Tensor read_tokens(Arrays& arrays, const char* name, nb::handle value) {
   nb::object array = nb::borrow(value);
   if (nb::isinstance<nb::list>(value) || nb::isinstance<nb::tuple>(value)) {
-    array = nb::module_::import_("headway._convert").attr("tokens_of_lists")(value, arrays.argument(name));
+    array = call_python(nb::module_::import_("headway._convert").attr("tokens_of_lists"), value, arrays.argument(name));
   }
   Tensor tokens = arrays.read(name, array);
   if (tokens.defined() && tokens.dtype() == DType::int32) tokens = tokens.to(DType::int64);

@@ -42,7 +42,8 @@ nb::object embed(const TextEncoder& self, Array texts, const std::optional<std::
 nb::list give_labels(const Classification& classification) {
   const nb::object type = result_type("LabelScore");
   nb::list labels;
-  for (const LabelScore& label : classification.labels) labels.append(type(label.label, label.score, label.id));
+  for (const LabelScore& label : classification.labels)
+    labels.append(call_python(type, label.label, label.score, label.id));
   return labels;
 }
 
@@ -90,7 +91,8 @@ nb::object tag(const TokenTagger& self, Array texts, Array aggregation, const st
     const CodePoints points(given.texts[i]);
     nb::list spans;
     for (const TaggedSpan& span : found[i].spans) {
-      spans.append(type(span.label, span.score, points.begin(span.begin), points.end(span.end), span.text));
+      spans.append(
+          call_python(type, span.label, span.score, points.begin(span.begin), points.end(span.end), span.text));
     }
     results.append(spans);
   }
@@ -102,9 +104,9 @@ nb::object give_answers(const Answers& answers, const std::string& context) {
   const CodePoints points(context);
   nb::list best;
   for (const Answer& answer : answers.best) {
-    best.append(type(answer.text, answer.score, points.begin(answer.begin), points.end(answer.end)));
+    best.append(call_python(type, answer.text, answer.score, points.begin(answer.begin), points.end(answer.end)));
   }
-  return result_type("Answers")(best, answers.no_answer);
+  return call_python(result_type("Answers"), best, answers.no_answer);
 }
 
 // One question with its context, or a list of such pairs.
@@ -114,7 +116,7 @@ nb::object answer(const QuestionAnswerer& self, Array question, const std::optio
   std::vector<Question> questions;
   if (context) {
     if (!nb::isinstance<nb::str>(question)) refuse("answer: question", question, "a str beside a context");
-    questions.push_back({nb::cast<std::string>(question), *context});
+    questions.push_back({read_string("answer: question", question), *context});
   } else {
     std::vector<std::pair<std::string, std::string>> pairs;
     if (!nb::try_cast(question, pairs)) {
@@ -150,7 +152,7 @@ nb::object fill(const MaskFiller& self, Array texts, std::int64_t most, const st
     nb::list masks;
     for (const std::vector<MaskWord>& mask : filled.masks) {
       nb::list words;
-      for (const MaskWord& word : mask) words.append(type(word.word, word.score, word.text, word.id));
+      for (const MaskWord& word : mask) words.append(call_python(type, word.word, word.score, word.text, word.id));
       masks.append(words);
     }
     results.append(masks);

@@ -42,7 +42,7 @@ Tensor read_tokens(Arrays& arrays, const char* name, nb::handle value);
 template <typename Compute>
 auto without_lock(const Compute& compute) {
   count_call();
-  const nb::gil_scoped_release released;
+  const LockReleased released;
   return compute();
 }
 

@@ -35,8 +35,7 @@ nb::object give_tokenized(const TokenizedText& text, const CodePoints& first, co
     const CodePoints& points = text.sequence[i] == 1 && second != nullptr ? *second : first;
     offsets.append(nb::make_tuple(points.begin(text.offsets[i].begin), points.end(text.offsets[i].end)));
   }
-  return nb::module_::import_("headway._models")
-      .attr("TokenizedText")(text.ids, text.type_ids, offsets, text.sequence, text.words);
+  return call_python(result_type("TokenizedText"), text.ids, text.type_ids, offsets, text.sequence, text.words);
 }
 
 nb::object tokenize(const TextTokenizer& self, const std::string& text, const std::optional<std::string>& pair,
@@ -44,7 +43,7 @@ nb::object tokenize(const TextTokenizer& self, const std::string& text, const st
   const TokenizeOptions options = read_options(special_tokens, max_length, 0, truncated, side);
   TokenizedText tokenized;
   {
-    const nb::gil_scoped_release released;
+    const LockReleased released;
     tokenized = pair ? self.tokenize(text, *pair, options) : self.tokenize(text, options);
   }
   const CodePoints first(text);
@@ -61,7 +60,7 @@ nb::list tokenize_windows(const TextTokenizer& self, const std::string& text, co
   options.stride = stride;
   std::vector<TokenizedText> windows;
   {
-    const nb::gil_scoped_release released;
+    const LockReleased released;
     windows = pair ? self.tokenize_windows(text, *pair, options) : self.tokenize_windows(text, options);
   }
   const CodePoints first(text);
@@ -74,15 +73,12 @@ nb::list tokenize_windows(const TextTokenizer& self, const std::string& text, co
 // ids of one text, or of each text of a list.
 nb::object encode(const TextTokenizer& self, Array text, bool special_tokens) {
   if (nb::isinstance<nb::str>(text)) {
-    return nb::cast(self.encode(nb::cast<std::string>(text), special_tokens));
+    return nb::cast(self.encode(read_string("encode: text", text), special_tokens));
   }
-  if (!nb::isinstance<nb::list>(text) && !nb::isinstance<nb::tuple>(text)) {
-    refuse("encode: text", text, "a str or a list of them");
-  }
-  const auto texts = nb::cast<std::vector<std::string>>(text);
+  const std::vector<std::string> texts = read_texts("encode: text", text).texts;
   std::vector<std::vector<std::int64_t>> all;
   {
-    const nb::gil_scoped_release released;
+    const LockReleased released;
     for (const std::string& one : texts) all.push_back(self.encode(one, special_tokens));
   }
   return nb::cast(all);
@@ -117,7 +113,7 @@ void bind_text_tokenizer(nb::module_& module) {
       "__init__",
       [](TextTokenizer* self, Array directory) {
         const std::filesystem::path path = read_path("TextTokenizer: directory", directory);
-        const nb::gil_scoped_release released;
+        const LockReleased released;
         new (self) TextTokenizer(TextTokenizer::load(path));
       },
       "directory"_a, "Reads the directory's tokenizer.json, or SentencePiece's model.");

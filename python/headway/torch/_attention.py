@@ -6,6 +6,7 @@ from headway.torch import _kernel, _operator
 
 PLAIN_TYPES = frozenset((torch.Tensor, torch.nn.Parameter))
 _MASKS = ("keep_mask", "drop_mask", "bias")
+_TENSOR_OPTIONS = (*_MASKS, "alibi_slopes", "sinks")
 
 _are_transforms_active = torch._C._are_functorch_transforms_active
 _dispatch_mode_count = torch._C._len_torch_dispatch_stack
@@ -218,6 +219,9 @@ def attention(
         softcap=softcap, alibi_slopes=alibi_slopes, sinks=sinks,
     )
     options = {name: option for name, option in options.items() if option is not None}
+    for name in _TENSOR_OPTIONS:
+        if name in options and not isinstance(options[name], torch.Tensor):
+            raise TypeError(f"attention: {name} is of type {type(options[name]).__name__}, expected a torch.Tensor")
     if dropout:
         options["dropout"] = dropout
         options["seed"] = draw_seed() if seed is None else seed

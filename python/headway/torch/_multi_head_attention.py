@@ -195,6 +195,11 @@ def _attend_layer(query, key, value, arguments, batch_first):
     num_heads, need_weights, separate = (
         arguments[name] for name in ("num_heads", "need_weights", "use_separate_proj_weight")
     )
+    for name, mask in (("key_padding_mask", key_padding_mask), ("attn_mask", attn_mask)):
+        if mask is not None and not isinstance(mask, torch.Tensor):
+            raise TypeError(
+                f"multi_head_attention_forward: {name} is of type {type(mask).__name__}, expected a torch.Tensor"
+            )
     is_batched = functional._mha_shape_check(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not is_batched:
         batch_first = False

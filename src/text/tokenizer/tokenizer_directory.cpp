@@ -1,4 +1,5 @@
 // Tokenizers in directories as Hugging Face has them: which files are read, and written again.
+#include <cerrno>
 #include <cmath>
 #include <system_error>
 
@@ -76,8 +77,7 @@ TextTokenizer TextTokenizer::from_json(std::string_view json, const std::string&
 }
 
 TextTokenizer TextTokenizer::load(const fs::path& directory) {
-  std::error_code ignored;
-  internal::check(fs::is_directory(directory, ignored), directory.string(), ": no such directory");
+  internal::check_directory(directory);
   auto data = std::make_shared<Data>();
   Json config = read_beside(directory, kConfigFile, *data);
   const Json map = read_beside(directory, "special_tokens_map.json", *data);
@@ -88,9 +88,11 @@ TextTokenizer TextTokenizer::load(const fs::path& directory) {
     data->read(internal::parse_json(bytes, file.string()), file.string());
     data->files.emplace_back("tokenizer.json", std::move(bytes));
   } else {
-    internal::check(internal::has_old_files(directory), directory.string(),
-                    ": has no tokenizer, expected tokenizer.json, spiece.model, sentencepiece.bpe.model, "
-                    "tokenizer.model, vocab.json and merges.txt, or vocab.txt");
+    if (!internal::has_old_files(directory)) {
+      internal::fail_on_file(directory, ENOENT, directory.string(),
+                             ": has no tokenizer, expected tokenizer.json, spiece.model, sentencepiece.bpe.model, "
+                             "tokenizer.model, vocab.json and merges.txt, or vocab.txt");
+    }
     internal::OldTokenizer old = internal::read_old_files(directory, config, map, added);
     data->read(old.tokenizer, directory.string());
     data->files.emplace_back("tokenizer.json", old.tokenizer.text(2) + "\n");
