@@ -63,6 +63,13 @@ FineTuneState FineTuneState::from_json(const std::string& text) {
   return state;
 }
 
-std::string scores_line(const FineTuneScores& scores) { return json_of_scores(scores).text(); }
+void FineTuneState::check_resumable(const FineTuneConfig& now) const {
+  fine_tune_table().check_resumable(now, config);
+  check((now.patience > 0 || now.keep_best) == (config.patience > 0 || config.keep_best), "patience is ", now.patience,
+        ", and the checkpoints were made with ", config.patience,
+        "; early stopping cannot be switched on or off in between");
+}
+
+std::string FineTuneState::line_of(const FineTuneScores& scores) { return json_of_scores(scores).text(); }
 
 }  // namespace headway::inline v0::internal

@@ -20,9 +20,10 @@ struct FineTuneState {
 
   std::string to_json() const;
   static FineTuneState from_json(const std::string& text);
+  // A validation as one line of JSON without "\n".
+  static std::string line_of(const FineTuneScores& scores);
+  // Throws an Error that names the field where a run with `now` cannot continue this one.
+  void check_resumable(const FineTuneConfig& now) const;
 };
-
-// Scores as one line of JSON without "\n".
-std::string scores_line(const FineTuneScores& scores);
 
 }  // namespace headway::inline v0::internal
