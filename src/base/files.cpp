@@ -117,6 +117,12 @@ void FileReplacement::write(std::string_view bytes) {
   }
 }
 
+void FileReplacement::write_at_start(std::string_view bytes) {
+  if (::lseek(file_, 0, SEEK_SET) != 0) fail_with_errno("cannot be written");
+  write(bytes);
+  if (::lseek(file_, 0, SEEK_END) < 0) fail_with_errno("cannot be written");
+}
+
 void FileReplacement::commit() {
   if (::fsync(file_) != 0) fail_with_errno("cannot be flushed to the disk");
   if (::close(std::exchange(file_, -1)) != 0) fail_with_errno("cannot be closed");

@@ -7,6 +7,7 @@
 #include "headway/ops.h"
 #include "headway/safetensors.h"
 #include "headway/transformer_model.h"
+#include "io/safetensors.h"
 #include "models/model_directory.h"
 #include "models/transformer_model_parts.h"
 
@@ -83,7 +84,7 @@ void TransformerModel::save(const std::filesystem::path& directory, std::optiona
   internal::make_directories(directory);
   const NoGradGuard guard;
   const std::map<std::string, Tensor> tensors = internal::file_state(*this, dtype);
-  save_safetensors(directory / "model.safetensors", tensors, {{"format", "pt"}});
+  internal::save_safetensors_checked(directory / "model.safetensors", tensors, {{"format", "pt"}});
   const std::string generation = generation_config();
   if (!generation.empty()) internal::replace_file(directory / "generation_config.json", generation);
   internal::replace_file(directory / "config.json",

@@ -75,7 +75,10 @@ FineTuneRun::FineTuneRun(const FineTuneConfig& config, const TrainingRunOptions&
 
 // Makes tokenizer, model, batches and optimizer.
 void FineTuneRun::prepare() {
-  tokenizer_ = prepare_tokenizer(config_, *task_, directory_ / "tokenizer", resumed_step_ > 0);
+  const fs::path tokenizer = tokenizer_directory(config_, directory_ / "tokenizer");
+  check_tokenizer(tokenizer);
+  tokenizer_ = prepare_tokenizer(config_, *task_, tokenizer, resumed_step_ > 0);
+  set_tokenizer(tokenizer);
   model_ = prepare_model(config_, *task_, *tokenizer_);
   task_->encode(*tokenizer_, model_->options());
   const std::int64_t per_epoch = (task_->batches_per_epoch() + config_.accumulate - 1) / config_.accumulate;

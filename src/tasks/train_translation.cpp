@@ -87,7 +87,9 @@ std::int64_t TranslationRun::prepare_data() {
       std::to_string(data.parts.validation.size()) + " for validation, " + std::to_string(data.parts.test.size()) +
       " for test");
 
+  check_tokenizer(directory_ / "tokenizer");
   tokenizer_ = prepare_tokenizer(config_, data.parts.training, directory_ / "tokenizer", resumed_step_ > 0);
+  set_tokenizer(directory_ / "tokenizer");
   validator_.emplace(
       *tokenizer_, directions_, data.parts.validation,
       Validator::Options{

@@ -12,6 +12,7 @@
 #include "headway/optimizer.h"
 #include "headway/training.h"
 #include "report/history.h"
+#include "training/run_settings.h"
 #include "training/run_texts.h"
 #include "training/trained_weights.h"
 
@@ -34,6 +35,10 @@ class TrainingRun {
   // Restores the state of an earlier run, before any of its files is changed.
   TrainingRun(const Config& config, const TrainingRunOptions& options);
 
+  // Compares the tokenizer's files with those that the resumed run was begun with, before they are read and where they
+  // were made anew.
+  void check_tokenizer(const std::filesystem::path& directory);
+  void set_tokenizer(const std::filesystem::path& directory);
   // Compares the data with that of the run which is resumed; `what` is "pairs" or "examples".
   void set_data_digest(const std::string& digest, const char* what);
 
@@ -88,7 +93,14 @@ TrainingRun<Config, State, Report>::TrainingRun(const Config& config, const Trai
 template <typename Config, typename State, typename Report>
 void TrainingRun<Config, State, Report>::resume() {
   const std::optional<Checkpoint> checkpoint = load_checkpoint(directory_);
-  if (!checkpoint) return;
+  if (!checkpoint) {
+    // Stopped before its first checkpoint, a run begins again, with the settings that it was begun with.
+    if (const std::optional<Config> earlier = options_.resume ? Config::of_run(config_.output) : std::nullopt) {
+      state_.config = *earlier;
+      state_.check_resumable(config_);
+    }
+    return;
+  }
   check(options_.resume, directory_.string(), " holds the checkpoint of step ", checkpoint->step,
         " of another run; resume it, remove the directory or name another output");
   state_ = State::from_json(checkpoint->state);
@@ -106,9 +118,26 @@ void TrainingRun<Config, State, Report>::set_data_digest(const std::string& dige
 }
 
 template <typename Config, typename State, typename Report>
+void TrainingRun<Config, State, Report>::check_tokenizer(const std::filesystem::path& directory) {
+  const FileChecksums now = resumed_step_ > 0 ? tokenizer_checksums(directory) : FileChecksums();
+  if (!now.empty()) check_tokenizer_unchanged(state_.tokenizer, now, directory);
+}
+
+template <typename Config, typename State, typename Report>
+void TrainingRun<Config, State, Report>::set_tokenizer(const std::filesystem::path& directory) {
+  const FileChecksums now = tokenizer_checksums(directory);
+  check_tokenizer_unchanged(state_.tokenizer, now, directory);
+  state_.tokenizer = now;
+}
+
+template <typename Config, typename State, typename Report>
 Report TrainingRun<Config, State, Report>::run() {
   // A resumed run that had stopped early takes no more steps and writes its model again.
   if (state_.stopped_early) steps_ = resumed_step_;
+  std::error_code ignored;
+  write_run_settings(directory_ / "settings.json", {.kind = State::kKind,
+                                                    .working_directory = std::filesystem::current_path(ignored),
+                                                    .config = parse_json(config_.to_json(), "settings")});
   Report report;
   if (options_.should_stop && options_.should_stop()) {  // asked to stop while the data was read
     report.training.stopped = true;

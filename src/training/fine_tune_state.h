@@ -6,12 +6,16 @@
 #include <vector>
 
 #include "headway/fine_tuning.h"
+#include "training/run_settings.h"
 
 namespace headway::inline v0::internal {
 
 struct FineTuneState {
+  static constexpr const char* kKind = "fine-tuning";
+
   FineTuneConfig config;
   std::string data_digest;
+  FileChecksums tokenizer;  // of the files that it was read from
   std::vector<FineTuneScores> validations;
   std::int64_t best_step = 0;  // of the best score; 0: none yet
   double best_score = 0.0;

@@ -36,6 +36,7 @@ ValidationReport validation_of(const Json& value) {
 std::string RunState::to_json() const {
   Json all = {{"config", parse_json(config.to_json(), "training config")},
               {"data_sha256", data_digest},
+              {kTokenizerField, json_of_checksums(tokenizer)},
               {"averaged", averaged},
               {"best_step", best_step},
               {"best_bleu", best_score},
@@ -54,6 +55,7 @@ RunState RunState::from_json(const std::string& text) {
     const Json all = parse_json(text, "its state");
     config_text = all.at("config").text();
     state.data_digest = all.at("data_sha256").string();
+    state.tokenizer = checksums_of_json(all);
     state.averaged = all.at("averaged").int64();
     state.best_step = all.at("best_step").int64();
     state.best_score = number_of(all.at("best_bleu"));
@@ -70,11 +72,9 @@ RunState RunState::from_json(const std::string& text) {
 void RunState::check_resumable(const TranslationTrainingConfig& now) const {
   translation_config_table().check_resumable(now, config);
   check((now.average_last > 0.0) == (config.average_last > 0.0), "average_last is ", now.average_last,
-        ", and the checkpoints were made with ", config.average_last,
-        "; averaging cannot be switched on or off in between");
-  check((now.patience > 0) == (config.patience > 0), "patience is ", now.patience,
-        ", and the checkpoints were made with ", config.patience,
-        "; early stopping cannot be switched on or off in between");
+        ", and the run was begun with ", config.average_last, "; averaging cannot be switched on or off in between");
+  check((now.patience > 0) == (config.patience > 0), "patience is ", now.patience, ", and the run was begun with ",
+        config.patience, "; early stopping cannot be switched on or off in between");
 }
 
 std::string RunState::line_of(const ValidationReport& report) { return json_of(report).text(); }

@@ -6,12 +6,16 @@
 #include <vector>
 
 #include "headway/translation_training.h"
+#include "training/run_settings.h"
 
 namespace headway::inline v0::internal {
 
 struct RunState {
+  static constexpr const char* kKind = "translation";
+
   TranslationTrainingConfig config;
   std::string data_digest;
+  FileChecksums tokenizer;    // of the files that it was read from
   std::int64_t averaged = 0;  // how many steps are in the running mean
   std::vector<ValidationReport> validations;
   std::int64_t best_step = 0;  // of the best BLEU; 0: none yet
