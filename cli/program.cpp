@@ -92,8 +92,8 @@ std::string Program::missing_command(const std::vector<std::string>& arguments) 
 }
 
 int Program::run(int argument_count, char** argument_list) {
-  const std::vector<std::string> arguments(argument_list + 1, argument_list + argument_count);
-  called_as = argument_list[0];
+  const std::vector<std::string> arguments(argument_list + std::min(argument_count, 1), argument_list + argument_count);
+  if (argument_count > 0) called_as = argument_list[0];
   const auto report = [this](const std::string& what, int code) {
     std::cout.flush();
     const std::string name = full_name(*innermost());

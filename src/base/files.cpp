@@ -97,7 +97,9 @@ FileReplacement::FileReplacement(const fs::path& target, std::string_view who) :
     const std::string number = std::to_string(::getpid()) + "-" + std::to_string(counter++);
     const std::string name = std::string(kTemporaryStart) + number + std::string(kTemporaryEnding);
     temporary_ = (target.parent_path() / name).string();
-    file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    file_ = file_call_fails("open")
+                ? -1
+                : ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   } while (file_ < 0 && errno == EEXIST);
   if (file_ < 0) fail_with_errno("no file can be made in its directory");
 }
@@ -110,7 +112,8 @@ FileReplacement::~FileReplacement() {
 void FileReplacement::write(std::string_view bytes) {
   constexpr std::size_t kLargestWrite = std::size_t{1} << 30;
   while (!bytes.empty()) {
-    const ssize_t written = ::write(file_, bytes.data(), std::min(bytes.size(), kLargestWrite));
+    const ssize_t written =
+        file_call_fails("write") ? -1 : ::write(file_, bytes.data(), std::min(bytes.size(), kLargestWrite));
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail_with_errno("cannot be written");
     bytes.remove_prefix(static_cast<std::size_t>(written));
@@ -124,23 +127,31 @@ void FileReplacement::write_at_start(std::string_view bytes) {
 }
 
 void FileReplacement::commit() {
-  if (::fsync(file_) != 0) fail_with_errno("cannot be flushed to the disk");
-  if (::close(std::exchange(file_, -1)) != 0) fail_with_errno("cannot be closed");
-  if (std::rename(temporary_.c_str(), target_.c_str()) != 0) fail_with_errno("cannot be replaced");
+  if (file_call_fails("fsync") || ::fsync(file_) != 0) fail_with_errno("cannot be flushed to the disk");
+  if (::close(std::exchange(file_, -1)) != 0 || file_call_fails("close")) fail_with_errno("cannot be closed");
+  if (file_call_fails("rename") || std::rename(temporary_.c_str(), target_.c_str()) != 0)
+    fail_with_errno("cannot be replaced");
   moved_ = true;
-  sync_directory();
+  flush_directory(target_.parent_path());
 }
 
 void FileReplacement::fail_with_errno(const char* what) const {
   fail(AboutFile{who_, target_}, what, ": ", error_text(errno));
 }
 
-// Makes the new name survive a power failure. The file is in place already, and not every file system supports this: a
-// failure is ignored.
-void FileReplacement::sync_directory() const {
-  const fs::path parent = target_.has_parent_path() ? target_.parent_path() : fs::path(".");
-  const Descriptor directory{::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  if (directory.number >= 0) ::fsync(directory.number);
+void flush_directory(const fs::path& directory) {
+  const fs::path named = directory.empty() ? fs::path(".") : directory;
+  const Descriptor opened{::open(named.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (opened.number >= 0 && !file_call_fails("fsync")) ::fsync(opened.number);
+}
+
+std::atomic<FileFault> file_fault = nullptr;
+
+bool file_call_fails(const char* call) {
+  const FileFault fault = file_fault.load(std::memory_order_relaxed);
+  const int number = fault == nullptr ? 0 : fault(call);
+  if (number != 0) errno = number;
+  return number != 0;
 }
 
 void replace_file(const fs::path& file, std::string_view bytes, std::string_view who) {
@@ -162,7 +173,7 @@ void remove_stray_files(const fs::path& directory) {
   for (fs::directory_iterator entry(directory, problem); !problem && entry != fs::directory_iterator();
        entry.increment(problem)) {
     const std::string name = entry->path().filename().string();
-    if (name.starts_with(kTemporaryStart) && name.ends_with(kTemporaryEnding)) fs::remove(entry->path(), ignored);
+    if (name.starts_with(kTemporaryStart) && name.ends_with(kTemporaryEnding)) fs::remove_all(entry->path(), ignored);
   }
 }
 

@@ -55,7 +55,7 @@ class FineTuneRun : public TrainingRun<FineTuneConfig, FineTuneState, FineTuneRe
   }
   StateDict weights_now() const override;
   std::string plot() const override { return plot_html(history_, state_.validations); }
-  void write_model(FineTuneReport& report) override;
+  void write_model(FineTuneReport& report, const fs::path& directory) override;
 
   std::int64_t validate_every_ = 0;
   std::unique_ptr<TrainingTask> task_;
@@ -121,7 +121,7 @@ std::optional<FineTuneScores> FineTuneRun::validation_of(std::int64_t step) {
   return evaluate(weights_now(), DataPart::validation, step);
 }
 
-void FineTuneRun::write_model(FineTuneReport& report) {
+void FineTuneRun::write_model(FineTuneReport& report, const fs::path& directory) {
   const bool best = keeps_best() && state_.best_step > 0;
   const StateDict weights = best ? weights_->best().state_dict() : weights_now();
   report.saved_step = best ? state_.best_step : report.training.last_step;
@@ -135,10 +135,10 @@ void FineTuneRun::write_model(FineTuneReport& report) {
     facts.trained_parameters += parameter.tensor.element_count();
   facts.last_step = report.training.last_step;
   facts.saved_step = report.saved_step;
-  tokenizer_->save(config_.output);
-  cpu_copy_.of(evaluation_copy_.of(*model_, weights)).save(config_.output, config_.weights);
-  replace_file(config_.output / "training_config.json", config_.to_json());
-  replace_file(config_.output / "README.md", fine_tune_card(config_, facts, report));
+  tokenizer_->save(directory);
+  cpu_copy_.of(evaluation_copy_.of(*model_, weights)).save(directory, config_.weights);
+  replace_file(directory / "training_config.json", config_.to_json());
+  replace_file(directory / "README.md", fine_tune_card(config_, facts, report));
 }
 
 }  // namespace

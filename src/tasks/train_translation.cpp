@@ -48,7 +48,7 @@ class TranslationRun : public TrainingRun<Config, RunState, TranslationTrainingR
   bool keeps_best() const override { return config_.patience > 0; }
   StateDict weights_now() const override;
   std::string plot() const override { return plot_html(history_, state_.validations, directions_); }
-  void write_model(TranslationTrainingReport& report) override;
+  void write_model(TranslationTrainingReport& report, const fs::path& directory) override;
 
   std::vector<Direction> directions_;
   std::int64_t training_pairs_ = 0;
@@ -159,7 +159,7 @@ std::string TranslationRun::validation_text(const ValidationReport& report) cons
   return text + ")";
 }
 
-void TranslationRun::write_model(TranslationTrainingReport& report) {
+void TranslationRun::write_model(TranslationTrainingReport& report, const fs::path& directory) {
   CardFacts facts{.parameters = model_->parameter_count(), .training_pairs = training_pairs_};
   facts.last_step = facts.saved_step = report.training.last_step;
   facts.averaged = state_.averaged;
@@ -167,10 +167,10 @@ void TranslationRun::write_model(TranslationTrainingReport& report) {
   const bool best = keeps_best() && state_.best_step > 0;
   if (best) facts.saved_step = state_.best_step;
   const TranslationModel& model = evaluation_copy_.of(*model_, best ? weights_->best().state_dict() : weights_now());
-  tokenizer_->save(config_.output);
-  cpu_copy_.of(model).save(config_.output, config_.weights);
-  replace_file(config_.output / "training_config.json", config_.to_json());
-  replace_file(config_.output / "README.md", model_card(config_, facts, state_.validations));
+  tokenizer_->save(directory);
+  cpu_copy_.of(model).save(directory, config_.weights);
+  replace_file(directory / "training_config.json", config_.to_json());
+  replace_file(directory / "README.md", model_card(config_, facts, state_.validations));
 }
 
 }  // namespace

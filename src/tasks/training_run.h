@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/directory_lock.h"
 #include "base/files.h"
+#include "base/staged_files.h"
 #include "headway/optimizer.h"
 #include "headway/training.h"
 #include "report/history.h"
@@ -57,7 +58,8 @@ class TrainingRun {
   // The float32 weights that would be saved if the run ended here.
   virtual StateDict weights_now() const = 0;
   virtual std::string plot() const = 0;
-  virtual void write_model(Report& report) = 0;
+  // Writes the files of the model directory, model card included.
+  virtual void write_model(Report& report, const std::filesystem::path& directory) = 0;
 
   Config config_;
   const TrainingRunOptions& options_;
@@ -87,6 +89,7 @@ TrainingRun<Config, State, Report>::TrainingRun(const Config& config, const Trai
       directory_(config.output / "training"),
       lock_(config.output, {}, "another run is training there"),
       notes_(options.progress) {
+  remove_stray_files(config_.output);
   resume();
 }
 
@@ -152,7 +155,9 @@ Report TrainingRun<Config, State, Report>::run() {
   report.validations = state_.validations;
   report.finished = report.training.last_step >= steps_ || state_.stopped_early;
   write_history();
-  if (report.finished) write_model(report);
+  if (report.finished) {
+    replace_files(config_.output, [&](const std::filesystem::path& files) { write_model(report, files); });
+  }
   return report;
 }
 

@@ -157,8 +157,8 @@ class ConfigTable {
     for (const Entry& entry : entries_) {
       if (entry.rule.on_resume == OnResume::free) continue;
       const std::string now = config_value_text(entry.get(config)), before = config_value_text(entry.get(earlier));
-      internal::check(now == before, entry.rule.name, " is ", now, ", and the run in ", config.output.string(),
-                      "/training was begun with ", before);
+      internal::check(now == before, entry.rule.name, " is ", now, ", and the checkpoints in ", config.output.string(),
+                      "/training were made with ", before);
     }
   }
   std::vector<ConfigField> fields() const {

@@ -68,7 +68,8 @@ FineTuneState FineTuneState::from_json(const std::string& text) {
 void FineTuneState::check_resumable(const FineTuneConfig& now) const {
   fine_tune_table().check_resumable(now, config);
   check((now.patience > 0 || now.keep_best) == (config.patience > 0 || config.keep_best), "patience is ", now.patience,
-        ", and the run was begun with ", config.patience, "; early stopping cannot be switched on or off in between");
+        ", and the checkpoints were made with ", config.patience,
+        "; early stopping cannot be switched on or off in between");
 }
 
 std::string FineTuneState::line_of(const FineTuneScores& scores) { return json_of_scores(scores).text(); }

@@ -33,12 +33,11 @@ std::optional<Config> settings_of_run(const ConfigTable<Config>& table, const st
   const std::filesystem::path directory = output / "training", file = directory / "settings.json";
   std::error_code ignored;
   std::optional<Config> config;
-  std::string problem;
+  std::string problem, kind = State::kKind;
   if (std::filesystem::exists(file, ignored)) {
     try {
       const RunSettings settings = read_run_settings(file);
-      check(settings.kind == State::kKind, file.string(), ": is of a run of ", settings.kind, ", expected ",
-            State::kKind);
+      kind = settings.kind;
       config = table.from_json(settings.config.text(), file.string());
       for (const auto& entry : table.entries()) {
         if (!entry.rule.is_path) continue;
@@ -48,6 +47,7 @@ std::optional<Config> settings_of_run(const ConfigTable<Config>& table, const st
       problem = error.what();
     }
   }
+  check(kind == State::kKind, file.string(), ": is of a run of ", kind, ", expected ", State::kKind);
   if (!config) {
     const std::optional<Checkpoint> checkpoint = load_checkpoint(directory);
     check(checkpoint.has_value() || problem.empty(), problem);

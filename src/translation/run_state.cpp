@@ -72,9 +72,11 @@ RunState RunState::from_json(const std::string& text) {
 void RunState::check_resumable(const TranslationTrainingConfig& now) const {
   translation_config_table().check_resumable(now, config);
   check((now.average_last > 0.0) == (config.average_last > 0.0), "average_last is ", now.average_last,
-        ", and the run was begun with ", config.average_last, "; averaging cannot be switched on or off in between");
-  check((now.patience > 0) == (config.patience > 0), "patience is ", now.patience, ", and the run was begun with ",
-        config.patience, "; early stopping cannot be switched on or off in between");
+        ", and the checkpoints were made with ", config.average_last,
+        "; averaging cannot be switched on or off in between");
+  check((now.patience > 0) == (config.patience > 0), "patience is ", now.patience,
+        ", and the checkpoints were made with ", config.patience,
+        "; early stopping cannot be switched on or off in between");
 }
 
 std::string RunState::line_of(const ValidationReport& report) { return json_of(report).text(); }
