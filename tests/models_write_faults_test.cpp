@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "base/staged_files.h"
+#include "headway/fine_tuning.h"
 #include "headway/random.h"
 #include "headway/safetensors.h"
 #include "headway/text_tokenizer.h"
@@ -115,12 +116,44 @@ TEST(ModelsWriteFaults, FilesTogether) {
       const std::string text(10, static_cast<char>('0' + state));
       headway::internal::replace_file(files / "README.md", text);
       if (state == 2) headway::internal::replace_file(files / "new", text);
-      headway::internal::replace_files(files, [&text](const fs::path& inner) {
-        headway::internal::replace_file(inner / "a.json", text);
-        headway::internal::replace_file(inner / "b.json", text + text);
-      });
+      headway::internal::replace_files(
+          files, [&text](const fs::path& inner) { headway::internal::replace_file(inner / "a.json", text); });
     });
   });
+}
+
+// A disk that fails at some moment of a training run ends it with an error; resumed, it ends with the same bits.
+TEST(ModelsWriteFaults, ATrainingRunGoesOn) {
+  const TemporaryDirectory directory;
+  write_tiny_bert(directory / "bert", "BertForSequenceClassification");
+  write_bytes(directory / "train.csv", tiny_labelled_texts(4));
+  headway::FineTuneConfig config = tiny_run(directory, headway::FineTuneTask::classify);
+  config.from_config = directory / "bert" / "config.json";
+  config.data = config.validation = directory / "train.csv";
+  config.steps = 4;
+  config.checkpoint_every = 2;
+  config.validate_every = 4;
+  config.output = directory / "whole";
+  fine_tune(config);
+  constexpr int kEvery = 29;
+  int failures = 0;
+  for (int n = 1; n == 1 || !failed_call.empty(); n += kEvery) {
+    config.output = directory / ("run" + std::to_string(n));
+    calls_left = n;
+    failed_call.clear();
+    headway::internal::file_fault = fail_in_turn;
+    const std::string message = message_of([&] { fine_tune(config); });
+    headway::internal::file_fault = nullptr;
+    failures += message == "no error" ? 0 : 1;
+    fine_tune(config, {.resume = true});
+    EXPECT_TRUE(files_in(config.output).at("model.safetensors") ==
+                files_in(directory / "whole").at("model.safetensors"))
+        << "call " << n << ", " << failed_call << ": " << message;
+    for (const auto& [name, bytes] : files_in(config.output)) {
+      EXPECT_EQ(name.find(".headway-"), std::string::npos) << name;
+    }
+  }
+  EXPECT_GT(failures, 2);
 }
 
 }  // namespace

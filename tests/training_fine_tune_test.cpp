@@ -327,6 +327,20 @@ TEST(FineTune, AChangedTokenizerIsNoticed) {
                "tokenizer.json: has changed since the run was begun");
 }
 
+TEST(FineTune, FrozenWeightsMustBeThoseOfTheRun) {
+  const TemporaryDirectory directory;
+  FineTuneConfig config = classify_run(directory);
+  config.freeze_layers = 1;
+  config.steps = 2;
+  fine_tune(config);
+  config.steps = 4;
+  const std::string whole = read_bytes(directory / "bert" / "model.safetensors");
+  headway::TransformerModel::from_config(read_bytes(directory / "bert" / "config.json")).save(directory / "bert");
+  EXPECT_PRED2(contains, message_of([&] { fine_tune(config, {.resume = true}); }), "bert: has other weights than");
+  write_bytes(directory / "bert" / "model.safetensors", whole);
+  EXPECT_EQ(fine_tune(config, {.resume = true}).training.last_step, 4);
+}
+
 TEST(FineTune, ConfigsThatContradictThemselves) {
   FineTuneConfig config;
   EXPECT_PRED2(contains, message_of([&] { config.check(); }), "expected one of them");

@@ -41,6 +41,7 @@ class FineTuneRun : public TrainingRun<FineTuneConfig, FineTuneState, FineTuneRe
 
  private:
   void prepare();
+  void set_frozen();
   FineTuneScores evaluate(const StateDict& weights, DataPart part, std::int64_t step);
 
   BatchLoss loss_of(const BatchPosition& position) override { return task_->loss(*model_, position.index); }
@@ -90,6 +91,7 @@ void FineTuneRun::prepare() {
   model_->to(Device::parse(config_.device));
   model_->to(config_.precision);
   freeze_parts(config_, *model_);
+  if (!config_.model.empty()) set_frozen();
   weights_.emplace(*model_, TrainedWeights::Parts{.mean = false, .best = keeps_best()});
   optimizer_ = make_optimizer(config_, *model_);
   // The master weights start with the digits that bfloat16 lacks.
@@ -99,6 +101,19 @@ void FineTuneRun::prepare() {
                 static_cast<long long>(task_->batches_per_epoch()), static_cast<long long>(steps_),
                 static_cast<double>(model_->parameter_count()) / 1e6);
   notes_.write(text);
+}
+
+// Compares the weights that are not trained, and so are read anew, with those that the resumed run was begun with.
+void FineTuneRun::set_frozen() {
+  StateDict frozen;
+  for (const NamedTensor& parameter : model_->named_parameters()) {
+    if (!parameter.tensor.requires_grad()) frozen[parameter.name] = initial_.at(parameter.name);
+  }
+  const std::string checksum = tensors_checksum(frozen);
+  check(state_.frozen.empty() || checksum == state_.frozen, config_.model.string(),
+        ": has other weights than the model that the run was begun with: the checksum of the frozen ones is ", checksum,
+        ", expected ", state_.frozen);
+  state_.frozen = checksum;
 }
 
 StateDict FineTuneRun::weights_now() const {

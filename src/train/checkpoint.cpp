@@ -212,9 +212,9 @@ std::optional<Checkpoint> load_checkpoint(const std::filesystem::path& directory
   }
   // Starting again from the beginning would hide the loss.
   std::string reasons;
-  for (const std::string& reason : unreadable) reasons += "\n  " + reason;
+  for (const std::string& reason : unreadable) reasons += (reasons.empty() ? ": " : "; ") + reason;
   internal::check(unreadable.empty(), "load_checkpoint: none of the ", unreadable.size(), " checkpoints in ",
-                  directory.string(), " can be used:", reasons);
+                  directory.string(), " can be used", reasons);
   return {};
 }
 

@@ -40,6 +40,7 @@ std::string FineTuneState::to_json() const {
   const Json all = {{"fine_tuning", parse_json(config.to_json(), "config")},
                     {"data_sha256", data_digest},
                     {kTokenizerField, json_of_checksums(tokenizer)},
+                    {"frozen_xxh64", frozen},
                     {"validations", reports},
                     {"best", {{"step", best_step}, {"score", best_score}, {"without_better", without_better}}},
                     {"stopped_early", stopped_early}};
@@ -53,6 +54,7 @@ FineTuneState FineTuneState::from_json(const std::string& text) {
     state.config = fine_tune_table().from_json(all.at("fine_tuning").text(), "its config");
     state.data_digest = all.at("data_sha256").string();
     state.tokenizer = checksums_of_json(all);
+    if (const Json* const checksum = all.find("frozen_xxh64")) state.frozen = checksum->string();
     for (const Json& report : all.at("validations").items()) state.validations.push_back(scores_of_json(report));
     const Json& best = all.at("best");
     state.best_step = best.at("step").int64();

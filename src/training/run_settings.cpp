@@ -72,6 +72,16 @@ void check_tokenizer_unchanged(const FileChecksums& before, const FileChecksums&
   }
 }
 
+std::string tensors_checksum(const StateDict& tensors) {
+  std::string all;
+  for (const auto& [name, tensor] : tensors) {
+    const Tensor dense = tensor.contiguous();
+    const std::size_t bytes = static_cast<std::size_t>(dense.element_count()) * item_size(dense.dtype());
+    all += name + " " + xxh64_text({static_cast<const char*>(dense.raw_data()), bytes}) + "\n";
+  }
+  return all.empty() ? "" : xxh64_text(all);
+}
+
 Json json_of_checksums(const FileChecksums& checksums) {
   Json all = Json::object();
   for (const auto& [name, checksum] : checksums) all.set(name, checksum);

@@ -67,6 +67,8 @@ FileChecksums tokenizer_checksums(const std::filesystem::path& directory);
 // Throws an Error that names the first file which is not what it was.
 void check_tokenizer_unchanged(const FileChecksums& before, const FileChecksums& now,
                                const std::filesystem::path& directory);
+// A checksum of tensors on the CPU and of their names; "" for none.
+std::string tensors_checksum(const StateDict& tensors);
 Json json_of_checksums(const FileChecksums& checksums);
 // Those of a field of a run's state; none where it was written by an earlier version.
 FileChecksums checksums_of_json(const Json& state);
