@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 
+#include "base/file_faults.h"
 #include "base/files.h"
 #include "base/staged_files.h"
 #include "headway/fine_tuning.h"

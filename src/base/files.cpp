@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/file_faults.h"
 
 namespace headway::inline v0::internal {
 namespace {
@@ -132,26 +133,19 @@ void FileReplacement::commit() {
   if (file_call_fails("rename") || std::rename(temporary_.c_str(), target_.c_str()) != 0)
     fail_with_errno("cannot be replaced");
   moved_ = true;
-  flush_directory(target_.parent_path());
+  sync_directory();
 }
 
 void FileReplacement::fail_with_errno(const char* what) const {
   fail(AboutFile{who_, target_}, what, ": ", error_text(errno));
 }
 
-void flush_directory(const fs::path& directory) {
-  const fs::path named = directory.empty() ? fs::path(".") : directory;
-  const Descriptor opened{::open(named.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  if (opened.number >= 0 && !file_call_fails("fsync")) ::fsync(opened.number);
-}
-
-std::atomic<FileFault> file_fault = nullptr;
-
-bool file_call_fails(const char* call) {
-  const FileFault fault = file_fault.load(std::memory_order_relaxed);
-  const int number = fault == nullptr ? 0 : fault(call);
-  if (number != 0) errno = number;
-  return number != 0;
+// Makes the new name survive a power failure. The file is in place already, and not every file system supports this: a
+// failure is ignored.
+void FileReplacement::sync_directory() const {
+  const fs::path parent = target_.has_parent_path() ? target_.parent_path() : fs::path(".");
+  const Descriptor directory{::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (directory.number >= 0) ::fsync(directory.number);
 }
 
 void replace_file(const fs::path& file, std::string_view bytes, std::string_view who) {

@@ -2,7 +2,6 @@
 // file.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <filesystem>
 #include <limits>
@@ -38,6 +37,7 @@ class FileReplacement {
 
  private:
   [[noreturn]] void fail_with_errno(const char* what) const;
+  void sync_directory() const;
 
   std::filesystem::path target_;
   std::string who_;
@@ -51,17 +51,6 @@ void replace_file(const std::filesystem::path& file, std::string_view bytes, std
 
 // Creates a directory and its parents.
 void make_directories(const std::filesystem::path& directory, std::string_view who = {});
-
-// Makes names in a directory survive a power failure. The files are in place already, and not every file system
-// supports this: a failure is ignored.
-void flush_directory(const std::filesystem::path& directory);
-
-// For tests: asked before each system call that writes files ("open", "write", "fsync", "close", "rename", ...). A
-// result other than 0 is the errno that the call fails with.
-using FileFault = int (*)(const char* call);
-extern std::atomic<FileFault> file_fault;
-// Whether a test wants this call to fail; errno is set then.
-bool file_call_fails(const char* call);
 
 // Removes the temporary files of processes that were killed while they wrote into a directory; a missing directory is
 // ignored. The caller must hold the directory's lock.

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/file_faults.h"
 #include "base/files.h"
 
 namespace headway::inline v0::internal {
@@ -72,6 +73,8 @@ class Move {
     struct stat status = {};
     const bool replaced = ::lstat(to.c_str(), &status) == 0;
     check(!replaced || !S_ISDIR(status.st_mode), to.string(), ": is a directory, expected a file");
+    // A replaced file keeps its permissions; some file systems have none.
+    if (replaced && S_ISREG(status.st_mode)) static_cast<void>(::chmod((from / name).c_str(), status.st_mode & 0777));
     // A second name for the old file. File systems without such names lose the old one for a moment.
     const bool kept = replaced && !file_call_fails("link") && ::link(to.c_str(), (old_ / name).c_str()) == 0;
     if (replaced && !kept && rename_file(to, old_ / name) != 0) fail_with_errno(to);
@@ -100,6 +103,15 @@ std::vector<std::string> names_of_files(const fs::path& directory) {
   return names;
 }
 
+// Makes new names survive a power failure. The files are in place already, and not every file system supports this: a
+// failure is ignored.
+void flush_names(const fs::path& directory) {
+  const int opened = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (opened < 0) return;
+  if (!file_call_fails("fsync")) ::fsync(opened);
+  ::close(opened);
+}
+
 // Messages name the files by the place that they were meant for.
 std::string with_final_places(std::string text, const std::string& staging, const std::string& directory) {
   for (std::size_t at = text.find(staging); at != std::string::npos; at = text.find(staging, at + directory.size())) {
@@ -121,7 +133,7 @@ void replace_files(const fs::path& directory, FunctionRef<void(const fs::path&)>
   Move move(directory, old.path());
   for (const std::string& name : names_of_files(staging.path())) move.take(staging.path(), name);
   move.keep();
-  flush_directory(directory);
+  flush_names(directory);
 }
 
 }  // namespace headway::inline v0::internal
