@@ -9,19 +9,21 @@
 #include <string_view>
 
 #include "options.h"
+#include "text_io.h"
 
 namespace cli {
 namespace {
 
-// Set by SIGINT and SIGTERM: the run writes a checkpoint after its step and ends.
-std::atomic<bool> stop_wanted = false;
-static_assert(std::atomic<bool>::is_always_lock_free);
+// The number of the signal, SIGINT or SIGTERM, after which the run writes a checkpoint and ends; 0: none came.
+std::atomic<int> stop_signal = 0;
+static_assert(std::atomic<int>::is_always_lock_free);
 std::string stop_message;  // written by the handler, complete before the handler is set
 
 extern "C" void want_stop(int signal) {
-  stop_wanted = true;
-  // A second signal ends the program at once.
-  std::signal(signal, SIG_DFL);
+  stop_signal = signal;
+  // A second signal of either kind ends the program at once.
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, stop_message.data(), stop_message.size());
 }
 
@@ -38,7 +40,17 @@ void ConfigOptions::add_to(CLI::App& command, const std::shared_ptr<ConfigOption
                            const std::vector<headway::ConfigField>& fields) {
   command.add_option("--config", options->config, "JSON file with the fields below; options on the line win")
       ->type_name("FILE");
-  command.add_flag("--resume", options->resume, "Go on from the newest checkpoint in OUTPUT/training");
+  command
+      .add_option_function<std::string>(
+          "--resume",
+          [options](const std::string& directory) {
+            options->resume = true;
+            options->resumed = unguarded(directory);
+          },
+          "Go on with the run in DIR/training, or in that of the output; its settings are known, and options change "
+          "those that may change")
+      ->type_name("DIR")
+      ->expected(0, 1);
   command.add_flag("--print-config", options->print_config, "Write the whole config as JSON and do nothing else");
   command.add_flag("--quiet", options->quiet, "Show no progress");
   command.add_flag("--json", options->json, "Write the result as a JSON object");
@@ -61,7 +73,27 @@ headway::TrainingRunOptions ConfigOptions::begin(const std::string& command) con
   stop_message = "\nheadway " + command + ": ending after this step; a second signal ends at once\n";
   std::signal(SIGINT, want_stop);
   std::signal(SIGTERM, want_stop);
-  return {.resume = resume, .progress = quiet ? nullptr : &std::cerr, .should_stop = [] { return stop_wanted.load(); }};
+  return {.resume = resume, .progress = quiet ? nullptr : &std::cerr, .should_stop = [] { return stop_signal != 0; }};
 }
+
+std::string RunReport::json() const {
+  return "{\"output\": " + json_string(output.string()) + ", \"finished\": " + (finished ? "true" : "false") +
+         ", \"last_step\": " + std::to_string(training.last_step) + saved_step +
+         ", \"skipped_steps\": " + std::to_string(training.skipped_steps) +
+         ", \"loss\": " + json_number(training.loss) + ", \"validations\": " + validations + test + "}";
+}
+
+void ConfigOptions::check_output(const std::filesystem::path& resumed, const std::filesystem::path& output) {
+  if (resumed.lexically_normal() == output.lexically_normal()) return;
+  throw UsageError("--resume names " + resumed.string() + ", and output is " + output.string());
+}
+
+std::string ConfigOptions::resuming(const std::string& command, const RunReport& report) {
+  // A name that begins with a dash would be taken for an option.
+  const std::string output = report.output.string();
+  return program_name() + " " + command + " --resume " + shell_quoted(output.starts_with('-') ? "./" + output : output);
+}
+
+int ConfigOptions::signalled() { return kSignalled + stop_signal; }
 
 }  // namespace cli

@@ -13,8 +13,8 @@ constexpr const char* kFinetuneExamples =
     R"(  headway finetune --task classify --model all-MiniLM-L6-v2 --data train.csv --test test.csv --output mine
   headway finetune --task answer --model bert --data train.json --folds 5 --fold 0 --output mine
   headway finetune --task language-model --from-config config.json --new-tokenizer characters --data input.txt
-  headway finetune --config run.json --resume
-Ctrl-C writes a checkpoint and ends; --resume goes on from it to the same weights.)";
+  headway finetune --resume mine
+Ctrl-C writes a checkpoint and ends with 130; --resume goes on from it to the same weights.)";
 
 std::string text_of(const headway::FineTuneScores& scores) {
   std::string text = "loss " + fixed(scores.loss, 4);
@@ -23,13 +23,6 @@ std::string text_of(const headway::FineTuneScores& scores) {
 }
 
 void print(const headway::FineTuneReport& report, const headway::FineTuneConfig& config) {
-  for (const std::string& file : report.training.unreadable) {
-    std::cerr << "headway finetune: unreadable: " << file << std::endl;
-  }
-  if (!report.finished) {
-    std::cout << "stopped after step " << report.training.last_step << "; headway finetune --resume goes on\n";
-    return;
-  }
   std::cout << config.output.string() << ": " << report.training.last_step << " steps, weights of step "
             << report.saved_step << '\n';
   for (const headway::FineTuneScores& scores : report.validations) {
@@ -51,26 +44,15 @@ std::string json_of(const std::vector<headway::FineTuneScores>& all) {
   return "[" + list + "]";
 }
 
-std::string json_of(const headway::FineTuneReport& report, const headway::FineTuneConfig& config) {
-  return "{\"output\": " + json_string(config.output.string()) +
-         ", \"finished\": " + (report.finished ? "true" : "false") +
-         ", \"last_step\": " + std::to_string(report.training.last_step) +
-         ", \"saved_step\": " + std::to_string(report.saved_step) +
-         ", \"skipped_steps\": " + std::to_string(report.training.skipped_steps) +
-         ", \"loss\": " + json_number(report.training.loss) + ", \"validations\": " + json_of(report.validations) +
-         ", \"test\": " + json_of(report.test) + "}";
-}
-
 int finetune(const ConfigOptions& options) {
   const auto settings = options.settings<headway::FineTuneConfig>();
   if (options.printed(settings)) return kDone;
   const headway::FineTuneReport report = headway::fine_tune(settings, options.begin("finetune"));
-  if (options.json) {
-    std::cout << json_of(report, settings) << '\n';
-  } else {
-    print(report, settings);
-  }
-  return kDone;
+  RunReport run{.training = report.training, .finished = report.finished, .output = settings.output};
+  run.saved_step = ", \"saved_step\": " + std::to_string(report.saved_step);
+  run.validations = json_of(report.validations);
+  run.test = ", \"test\": " + json_of(report.test);
+  return options.end("finetune", run, [&] { print(report, settings); });
 }
 
 }  // namespace

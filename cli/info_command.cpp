@@ -1,4 +1,6 @@
 // headway info
+#include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -6,6 +8,7 @@
 #include "headway/device.h"
 #include "headway/error.h"
 #include "headway/info.h"
+#include "headway/safetensors.h"
 #include "headway/threads.h"
 #include "options.h"
 #include "text_io.h"
@@ -70,6 +73,33 @@ void print_text(const std::string& directory, const std::optional<headway::Trans
             << '\n';
 }
 
+// The safetensors files of a directory in order; the file itself where it is one.
+std::vector<std::filesystem::path> tensor_files(const std::filesystem::path& place) {
+  if (!std::filesystem::is_directory(place)) return {place};
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(place)) {
+    if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
+  }
+  if (files.empty()) throw headway::Error(place.string() + ": has no safetensors files");
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+// Compares files with their checksums, each on a line.
+int verify(const std::string& place) {
+  int code = kDone;
+  for (const std::filesystem::path& file : tensor_files(place)) {
+    try {
+      const bool checked = headway::SafeTensors::open(file).verify();
+      std::cout << file.string() << (checked ? ": whole\n" : ": has no checksums\n");
+    } catch (const headway::Error& error) {
+      std::cout << error.what() << '\n';
+      code = kFailed;
+    }
+  }
+  return code;
+}
+
 int run(const ModelOptions& model, bool json) {
   use_threads(model.threads);
   std::string directory = model.model, why_none;
@@ -96,15 +126,23 @@ int run(const ModelOptions& model, bool json) {
 void add_info(Program& program) {
   CLI::App& command = program.add_command({"info", "Version, instruction set, threads, CUDA and the model",
                                            "  headway info\n"
-                                           "  headway info --model model --json"});
+                                           "  headway info --model model --json\n"
+                                           "  headway info --verify model"});
   struct Options {
     ModelOptions model;
     bool json = false;
+    std::string verified = {};
   };
   const auto options = std::make_shared<Options>();
   options->model.add_to(command);
   command.add_flag("--json", options->json, "Write a JSON object");
-  program.on_run(command, [options] { return run(options->model, options->json); });
+  command
+      .add_option("--verify", options->verified,
+                  "Compare a safetensors file, or all of a directory, with the checksums in them, and do nothing else")
+      ->type_name("PATH");
+  program.on_run(command, [options] {
+    return options->verified.empty() ? run(options->model, options->json) : verify(options->verified);
+  });
 }
 
 }  // namespace cli

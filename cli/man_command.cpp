@@ -80,7 +80,9 @@ A model is a directory in the layout of Hugging Face's Marian models: config.jso
 model.safetensors, source.spm, target.spm, vocab.json and tokenizer_config.json. Without \fBHEADWAY_MODEL\fR the one in
 \&../share/headway/models/en\-de beside the program's directory is used, or models/en\-de in the working directory.
 .SH "EXIT STATUS"
-0 when all went well, 1 when something failed, 2 when the arguments are wrong.
+0 when all went well, 1 when something failed, 2 when the arguments are wrong. \fBheadway train\fR and
+\fBheadway finetune\fR end with 130 after SIGINT (Ctrl\-C) and with 143 after SIGTERM: the step is finished, a
+checkpoint is written, and the command that goes on from it is shown. A second signal ends them at once.
 )";
 
 std::string manual(const CLI::App& program) {

@@ -6,8 +6,14 @@
 #include <utility>
 
 #include "headway/info.h"
+#include "text_io.h"
 
 namespace cli {
+namespace {
+
+std::string called_as = "headway";
+
+}  // namespace
 
 Program::Program()
     : app_("Headway: translation with a Transformer, training included, and a look at what each head looks at.",
@@ -32,6 +38,8 @@ std::string full_name(const CLI::App& command) {
   const CLI::App* const parent = command.get_parent();
   return (parent == nullptr ? "" : full_name(*parent) + " ") + command.get_name();
 }
+
+std::string program_name() { return shell_quoted(called_as); }
 
 CLI::App* Program::innermost() {
   CLI::App* command = &app_;
@@ -84,7 +92,8 @@ std::string Program::missing_command(const std::vector<std::string>& arguments) 
 }
 
 int Program::run(int argument_count, char** argument_list) {
-  const std::vector<std::string> arguments(argument_list + 1, argument_list + argument_count);
+  const std::vector<std::string> arguments(argument_list + std::min(argument_count, 1), argument_list + argument_count);
+  if (argument_count > 0) called_as = argument_list[0];
   const auto report = [this](const std::string& what, int code) {
     std::cout.flush();
     const std::string name = full_name(*innermost());

@@ -12,6 +12,7 @@ namespace cli {
 constexpr int kDone = 0;
 constexpr int kFailed = 1;
 constexpr int kWrongUsage = 2;
+constexpr int kSignalled = 128;  // plus the number of the signal that ended the work
 
 // CLI11 takes an argument "[a, b]" apart. This character behind the bracket keeps it whole; see unguarded().
 constexpr char kBracketGuard = '\x01';
@@ -61,6 +62,8 @@ class Program {
 
 // The words to call a command: "headway data split".
 std::string full_name(const CLI::App& command);
+// The program as it was called, quoted for a shell: "headway", "./headway".
+std::string program_name();
 
 void add_translate(Program& program);
 void add_train(Program& program);

@@ -51,6 +51,9 @@ std::string joined(const std::vector<std::string>& words, const std::string& sep
 // The text on one line: line ends become spaces.
 std::string one_line(std::string text);
 
+// A word as a shell takes it for itself: in quotes where it has other characters than those of plain names.
+std::string shell_quoted(const std::string& word);
+
 // "1 pair", "2 pairs".
 std::string count_of(std::int64_t count, const std::string& noun);
 

@@ -331,6 +331,32 @@ TEST(TrainLoop, TooManyBadGradientsEndTheRun) {
   }
 }
 
+// Weights that became NaN are written once at most, and the run goes on from before.
+TEST(TrainLoop, WeightsThatAreNotFiniteDoNotPushOutCheckpoints) {
+  const TemporaryDirectory directory;
+  TrainingOptions options{.steps = 20, .max_skipped_steps = 4, .directory = directory.path(), .checkpoint_every = 1};
+  options.keep_checkpoints = 2;
+  {
+    const TinyModel model;
+    headway::Adam optimizer(model, {});
+    options.on_step = [&](const StepReport& report) {
+      if (report.step == 5) model.first_.bias_.get().detach().fill(std::nan(""));
+    };
+    EXPECT_NE(message_of([&] { headway::train(model, optimizer, kSchedule, model, options); }).find("at step 9"),
+              std::string::npos);
+  }
+  const TinyModel model;
+  headway::Adam optimizer(model, {});
+  options.on_step = {};
+  const TrainingReport report = headway::train(model, optimizer, kSchedule, model, options);
+  EXPECT_EQ(report.first_step, 5);
+  EXPECT_EQ(report.last_step, 20);
+  ASSERT_EQ(report.unreadable.size(), 1u);
+  EXPECT_NE(report.unreadable[0].find("step-00000005.safetensors: \"layers.0.bias\" has numbers that are not finite"),
+            std::string::npos)
+      << report.unreadable[0];
+}
+
 TEST(TrainLoop, ACheckpointThatDoesNotFitChangesNothing) {
   const TemporaryDirectory directory;
   const TinyModel model;

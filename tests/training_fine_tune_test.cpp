@@ -381,6 +381,34 @@ TEST(FineTune, AnotherRunsCheckpointsAreRefused) {
   EXPECT_PRED2(contains, message_of([&] { fine_tune(config, {.resume = true}); }), "has changed since the checkpoint");
 }
 
+TEST(FineTune, AChangedTokenizerIsNoticed) {
+  const TemporaryDirectory directory;
+  FineTuneConfig config = classify_run(directory);
+  config.steps = 2;
+  fine_tune(config);
+  config.steps = 4;
+  const std::filesystem::path file = directory / "bert" / "tokenizer.json";
+  std::string text = read_bytes(file);
+  text.replace(text.find("\"good\": 5"), 9, "\"gold\": 5");
+  write_bytes(file, text);
+  EXPECT_PRED2(contains, message_of([&] { fine_tune(config, {.resume = true}); }),
+               "tokenizer.json: has changed since the run was begun");
+}
+
+TEST(FineTune, FrozenWeightsMustBeThoseOfTheRun) {
+  const TemporaryDirectory directory;
+  FineTuneConfig config = classify_run(directory);
+  config.freeze_layers = 1;
+  config.steps = 2;
+  fine_tune(config);
+  config.steps = 4;
+  const std::string whole = read_bytes(directory / "bert" / "model.safetensors");
+  headway::TransformerModel::from_config(read_bytes(directory / "bert" / "config.json")).save(directory / "bert");
+  EXPECT_PRED2(contains, message_of([&] { fine_tune(config, {.resume = true}); }), "bert: has other weights than");
+  write_bytes(directory / "bert" / "model.safetensors", whole);
+  EXPECT_EQ(fine_tune(config, {.resume = true}).training.last_step, 4);
+}
+
 TEST(FineTune, ConfigsThatContradictThemselves) {
   FineTuneConfig config;
   EXPECT_PRED2(contains, message_of([&] { config.check(); }), "expected one of them");

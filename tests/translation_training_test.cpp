@@ -273,6 +273,74 @@ TEST(TranslationTraining, WhatCannotGoOnIsNamed) {
   EXPECT_TRUE(train_translation(config, {.resume = true}).finished);
 }
 
+TEST(TranslationTraining, AChangedTokenizerIsNoticed) {
+  const TemporaryDirectory directory;
+  write_made_up_pairs(directory / "pairs.tsv", 400);
+  const TranslationTrainingConfig config = small_run(directory);
+  stopped_after(config, 3);
+  const fs::path vocabulary = config.output / "training/tokenizer/vocab.json";
+  const std::string whole = read_bytes(vocabulary);
+  std::string changed = whole;  // two tokens have each other's ids
+  const std::size_t one = changed.find(": 299,"), two = changed.find(": 300,");
+  ASSERT_TRUE(one != std::string::npos && two != std::string::npos);
+  changed.replace(one, 6, ": 300,");
+  changed.replace(two, 6, ": 299,");
+  write_bytes(vocabulary, changed);
+  const std::string message = message_of([&] { train_translation(config, {.resume = true}); });
+  EXPECT_PRED2(contains, message, "training/tokenizer/vocab.json: has changed since the run was begun");
+  // Without the directory the same tokenizer is made again.
+  fs::remove_all(config.output / "training/tokenizer");
+  EXPECT_TRUE(train_translation(config, {.resume = true}).finished);
+  EXPECT_EQ(read_bytes(vocabulary), whole);
+}
+
+TEST(TranslationTraining, ADamagedCheckpointIsReplacedByTheOneBefore) {
+  const TemporaryDirectory directory;
+  write_made_up_pairs(directory / "pairs.tsv", 400);
+  TranslationTrainingConfig config = small_run(directory);
+  config.output = directory / "whole";
+  train_translation(config);
+  config.output = directory / "parts";
+  stopped_after(config, 14);
+  const fs::path newest = config.output / "training/step-00000014.safetensors";
+  std::string bytes = read_bytes(newest);
+  bytes[bytes.size() - 1000] ^= 4;
+  write_bytes(newest, bytes);
+  const TranslationTrainingReport report = train_translation(config, {.resume = true});
+  EXPECT_EQ(report.training.first_step, 8);
+  ASSERT_EQ(report.training.unreadable.size(), 1u);
+  EXPECT_PRED2(contains, report.training.unreadable[0], "step-00000014.safetensors");
+  EXPECT_EQ(read_bytes(config.output / "model.safetensors"), read_bytes(directory / "whole" / "model.safetensors"));
+}
+
+TEST(TranslationTraining, ARunKnowsItsSettings) {
+  const TemporaryDirectory directory;
+  write_made_up_pairs(directory / "pairs.tsv", 400);
+  TranslationTrainingConfig config = small_run(directory);
+  EXPECT_FALSE(TranslationTrainingConfig::of_run(config.output).has_value());
+  stopped_after(config, 0);  // before its first step, and so its first checkpoint
+  ASSERT_TRUE(TranslationTrainingConfig::of_run(config.output).has_value());
+  EXPECT_EQ(TranslationTrainingConfig::of_run(config.output)->to_json(), config.to_json());
+  TranslationTrainingConfig changed = config;
+  changed.width = 64;
+  EXPECT_PRED2(contains, message_of([&] { train_translation(changed, {.resume = true}); }), "width is 64, and");
+
+  stopped_after(config, 3, /*resume=*/true);
+  const fs::path settings = config.output / "training/settings.json";
+  std::string text = read_bytes(settings);
+  text.replace(text.find("\"width\": 32"), 11, "\"width\": 64");
+  write_bytes(settings, text);  // the checkpoint is the second place
+  EXPECT_EQ(TranslationTrainingConfig::of_run(config.output)->width, 32);
+  fs::remove(settings);
+  fs::rename(config.output, directory / "moved");
+  config.output = directory / "moved";
+  EXPECT_EQ(TranslationTrainingConfig::of_run(config.output)->to_json(), config.to_json());
+  fs::remove(config.output / "training/step-00000003.safetensors");
+  write_bytes(config.output / "training/settings.json", text);
+  EXPECT_PRED2(contains, message_of([&] { TranslationTrainingConfig::of_run(config.output); }),
+               "settings.json: is damaged or was changed");
+}
+
 TEST(TranslationTraining, BadDataAndPlacesAreNamed) {
   const TemporaryDirectory directory;
   TranslationTrainingConfig config = small_run(directory);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -122,6 +123,11 @@ struct FineTuneConfig {
 
   // Reads a JSON file; an Error names the file, the field, its value and what was expected.
   HEADWAY_API static FineTuneConfig load(const std::filesystem::path& file);
+  // The same; fields that the file does not have keep the value that they have in `base`.
+  HEADWAY_API static FineTuneConfig load(const std::filesystem::path& file, const FineTuneConfig& base);
+  // The settings of the run whose output directory this is, from its training/settings.json or its newest checkpoint;
+  // nothing where there is no run. Relative paths that are missing here are looked for where the run was begun.
+  HEADWAY_API static std::optional<FineTuneConfig> of_run(const std::filesystem::path& output);
   // Sets a field by its name from text, as in ("epochs", "3").
   HEADWAY_API void set(std::string_view field, std::string_view value);
   HEADWAY_API std::string to_json() const;

@@ -35,6 +35,10 @@ class HEADWAY_API SafeTensors {
   // The file's metadata, such as {"format": "pt"}.
   const std::map<std::string, std::string>& metadata() const;
 
+  // Reads the whole file and compares it with the checksums in its metadata, which checkpoints and the models that
+  // Headway saves have. Throws an Error that names the tensor which differs; false where the file has no checksums.
+  bool verify() const;
+
  private:
   struct File;
   explicit SafeTensors(std::shared_ptr<const File> file);

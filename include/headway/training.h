@@ -98,12 +98,14 @@ struct Checkpoint {
   std::vector<std::string> unreadable = {};  // set by load_checkpoint(): newer files that it could not read, and why
 };
 
-// Writes directory/step-00001000.safetensors and removes all but the last `keep`. Where writing fails, an Error is
-// thrown and the earlier ones are unchanged.
+// Writes directory/step-00001000.safetensors with a checksum of every tensor and removes all but the last `keep`. Where
+// writing fails, an Error is thrown and the earlier ones are unchanged.
 HEADWAY_API void save_checkpoint(const std::filesystem::path& directory, const Checkpoint& checkpoint,
                                  std::int64_t keep = 3);
-// The newest checkpoint that can be read, with the unreadable ones listed in it; nothing where the directory has none.
-// Throws where there are checkpoints and all are unreadable. The tensors are read-only views of the file.
+// The newest checkpoint that is whole, with the newer ones listed in it; nothing where the directory has none. A
+// checkpoint is not whole where a checksum differs, or a weight or the optimizer's state of it is not finite; those of
+// version 0.1 have no checksums. Throws where there are checkpoints and none is whole, with the reason for
+// each. The tensors are read-only views of the file.
 HEADWAY_API std::optional<Checkpoint> load_checkpoint(const std::filesystem::path& directory);
 
 }  // namespace v0

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -82,6 +83,12 @@ struct TranslationTrainingConfig {
   // Reads a JSON file; an Error names the file, the field, its value and what was expected. "d_model", the name of
   // `width` before version 0.2, is still read.
   HEADWAY_API static TranslationTrainingConfig load(const std::filesystem::path& file);
+  // The same; fields that the file does not have keep the value that they have in `base`.
+  HEADWAY_API static TranslationTrainingConfig load(const std::filesystem::path& file,
+                                                    const TranslationTrainingConfig& base);
+  // The settings of the run whose output directory this is, from its training/settings.json or its newest checkpoint;
+  // nothing where there is no run. Relative paths that are missing here are looked for where the run was begun.
+  HEADWAY_API static std::optional<TranslationTrainingConfig> of_run(const std::filesystem::path& output);
   // Sets a field by its name from text, as in ("epochs", "3").
   HEADWAY_API void set(std::string_view field, std::string_view value);
   HEADWAY_API std::string to_json() const;

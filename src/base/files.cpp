@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/file_faults.h"
 
 namespace headway::inline v0::internal {
 namespace {
@@ -117,7 +118,9 @@ FileReplacement::FileReplacement(const fs::path& target, std::string_view who) :
     const std::string number = std::to_string(::getpid()) + "-" + std::to_string(counter++);
     const std::string name = std::string(kTemporaryStart) + number + std::string(kTemporaryEnding);
     temporary_ = (target.parent_path() / name).string();
-    file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    file_ = file_call_fails("open")
+                ? -1
+                : ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   } while (file_ < 0 && errno == EEXIST);
   if (file_ < 0) fail_with_errno("no file can be made in its directory");
 }
@@ -130,17 +133,25 @@ FileReplacement::~FileReplacement() {
 void FileReplacement::write(std::string_view bytes) {
   constexpr std::size_t kLargestWrite = std::size_t{1} << 30;
   while (!bytes.empty()) {
-    const ssize_t written = ::write(file_, bytes.data(), std::min(bytes.size(), kLargestWrite));
+    const ssize_t written =
+        file_call_fails("write") ? -1 : ::write(file_, bytes.data(), std::min(bytes.size(), kLargestWrite));
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail_with_errno("cannot be written");
     bytes.remove_prefix(static_cast<std::size_t>(written));
   }
 }
 
+void FileReplacement::write_at_start(std::string_view bytes) {
+  if (::lseek(file_, 0, SEEK_SET) != 0) fail_with_errno("cannot be written");
+  write(bytes);
+  if (::lseek(file_, 0, SEEK_END) < 0) fail_with_errno("cannot be written");
+}
+
 void FileReplacement::commit() {
-  if (::fsync(file_) != 0) fail_with_errno("cannot be flushed to the disk");
-  if (::close(std::exchange(file_, -1)) != 0) fail_with_errno("cannot be closed");
-  if (std::rename(temporary_.c_str(), target_.c_str()) != 0) fail_with_errno("cannot be replaced");
+  if (file_call_fails("fsync") || ::fsync(file_) != 0) fail_with_errno("cannot be flushed to the disk");
+  if (::close(std::exchange(file_, -1)) != 0 || file_call_fails("close")) fail_with_errno("cannot be closed");
+  if (file_call_fails("rename") || std::rename(temporary_.c_str(), target_.c_str()) != 0)
+    fail_with_errno("cannot be replaced");
   moved_ = true;
   sync_directory();
 }
@@ -178,7 +189,7 @@ void remove_stray_files(const fs::path& directory) {
   for (fs::directory_iterator entry(directory, problem); !problem && entry != fs::directory_iterator();
        entry.increment(problem)) {
     const std::string name = entry->path().filename().string();
-    if (name.starts_with(kTemporaryStart) && name.ends_with(kTemporaryEnding)) fs::remove(entry->path(), ignored);
+    if (name.starts_with(kTemporaryStart) && name.ends_with(kTemporaryEnding)) fs::remove_all(entry->path(), ignored);
   }
 }
 

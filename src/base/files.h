@@ -42,6 +42,8 @@ class FileReplacement {
   FileReplacement& operator=(const FileReplacement&) = delete;
 
   void write(std::string_view bytes);
+  // Writes over the first bytes of what was written, for a header that is known last.
+  void write_at_start(std::string_view bytes);
   // Flushes the file to the disk, then renames it.
   void commit();
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <iosfwd>
 #include <map>
 #include <memory>
@@ -11,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/internal_api.h"
 #include "headway/dtype.h"
 #include "headway/shape.h"
 #include "headway/tensor.h"
@@ -42,6 +44,19 @@ SafeTensorsHeader parse_safetensors(std::span<const std::byte> file, std::string
 
 // The start of a file, up to its data: the length, the JSON text and spaces up to a multiple of 8 bytes.
 std::string format_safetensors_header(const SafeTensorsHeader& header, std::string_view path);
+
+// ---- checksums: XXH64 in 16 hexadecimal digits, in the metadata ----
+
+// "xxh64:NAME" has the checksum of a tensor's bytes; "xxh64" that of the rest of the metadata and of the names, dtypes
+// and shapes of all tensors.
+inline constexpr std::string_view kChecksum = "xxh64";
+std::string checksum_key(std::string_view tensor);
+// The value that the key "xxh64" has in this header.
+std::string header_checksum(const SafeTensorsHeader& header);
+// save_safetensors() with checksums in the metadata.
+HEADWAY_INTERNAL_API void save_safetensors_checked(const std::filesystem::path& path,
+                                                   const std::map<std::string, Tensor>& tensors,
+                                                   const std::map<std::string, std::string>& metadata);
 
 // One tensor over a file's data, which `owner` keeps alive; a copy where the data is not aligned for its dtype.
 Tensor make_safetensors_tensor(const SafeTensorsEntry& entry, std::span<std::byte> data, std::shared_ptr<void> owner,

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/checksum.h"
 #include "base/json.h"
 #include "base/json_text.h"
 #include "base/utf8.h"
@@ -302,6 +303,24 @@ std::string format_safetensors_header(const SafeTensorsHeader& header, std::stri
   const std::uint64_t text_size = text.size();
   std::memcpy(length.data(), &text_size, kLengthBytes);
   return length + text;
+}
+
+std::string checksum_key(std::string_view tensor) { return std::string(kChecksum).append(":").append(tensor); }
+
+std::string header_checksum(const SafeTensorsHeader& header) {
+  std::string text;
+  const auto add = [&text](std::string_view part) { text.append(part).push_back('\0'); };
+  for (const auto& [key, value] : header.metadata) {
+    if (key == kChecksum) continue;
+    add(key);
+    add(value);
+  }
+  for (const SafeTensorsEntry& entry : header.entries) {
+    add(entry.name);
+    add(entry.dtype);
+    for (const std::int64_t size : entry.shape) add(std::to_string(size));
+  }
+  return xxh64_text(text);
 }
 
 }  // namespace headway::inline v0::internal

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/checksum.h"
 #include "base/files.h"
 #include "headway/safetensors.h"
 #include "io/safetensors.h"
@@ -173,6 +174,25 @@ Tensor SafeTensors::get(std::string_view name) const {
 }
 
 const std::map<std::string, std::string>& SafeTensors::metadata() const { return file_->header.metadata; }
+
+bool SafeTensors::verify() const {
+  const internal::SafeTensorsHeader& header = file_->header;
+  const auto total = header.metadata.find(std::string(internal::kChecksum));
+  if (total == header.metadata.end()) return false;
+  const std::string found = internal::header_checksum(header);
+  check(found == total->second, "safetensors: ", file_->path, ": the header is damaged: its checksum is ", found,
+        ", expected ", total->second);
+  const std::span<std::byte> data = file_->mapping->bytes().subspan(header.data_start);
+  for (const internal::SafeTensorsEntry& entry : header.entries) {
+    const auto expected = header.metadata.find(internal::checksum_key(entry.name));
+    check(expected != header.metadata.end(), internal::AboutTensor{file_->path, entry.name}, "has no checksum");
+    const std::string sum = internal::xxh64_text(
+        {reinterpret_cast<const char*>(data.data()) + entry.begin, static_cast<std::size_t>(entry.end - entry.begin)});
+    check(sum == expected->second, internal::AboutTensor{file_->path, entry.name}, "is damaged: its checksum is ", sum,
+          ", expected ", expected->second);
+  }
+  return true;
+}
 
 std::map<std::string, Tensor> load_safetensors(const std::filesystem::path& path) {
   const SafeTensors file = SafeTensors::open(path);

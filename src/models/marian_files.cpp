@@ -7,10 +7,12 @@
 
 #include "base/check.h"
 #include "base/files.h"
+#include "base/staged_files.h"
 #include "headway/autograd.h"
 #include "headway/ops.h"
 #include "headway/safetensors.h"
 #include "headway/translation_model.h"
+#include "io/safetensors.h"
 #include "models/marian_config.h"
 #include "models/translation_parts.h"
 
@@ -147,12 +149,14 @@ TranslationModel TranslationModel::load(const fs::path& directory) {
 
 void TranslationModel::save(const fs::path& directory, DType dtype) const {
   check(is_floating(dtype), "TranslationModel::save: dtype is ", dtype, ", expected a floating one");
-  internal::make_directories(directory);
   const NoGradGuard guard;
-  save_safetensors(directory / "model.safetensors", internal::file_state(transformer_, dtype), {{"format", "pt"}});
-  internal::replace_file(directory / "config.json", internal::marian_config(options_).text(2) + "\n");
-  internal::replace_file(directory / "generation_config.json",
-                         internal::marian_generation_config(options_).text(2) + "\n");
+  internal::replace_files(directory, [&](const fs::path& files) {
+    internal::save_safetensors_checked(files / "model.safetensors", internal::file_state(transformer_, dtype),
+                                       {{"format", "pt"}});
+    internal::replace_file(files / "config.json", internal::marian_config(options_).text(2) + "\n");
+    internal::replace_file(files / "generation_config.json",
+                           internal::marian_generation_config(options_).text(2) + "\n");
+  });
 }
 
 }  // namespace headway::inline v0

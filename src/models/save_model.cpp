@@ -3,10 +3,12 @@
 
 #include "base/check.h"
 #include "base/files.h"
+#include "base/staged_files.h"
 #include "headway/autograd.h"
 #include "headway/ops.h"
 #include "headway/safetensors.h"
 #include "headway/transformer_model.h"
+#include "io/safetensors.h"
 #include "models/model_directory.h"
 #include "models/transformer_model_parts.h"
 
@@ -80,14 +82,15 @@ std::string TransformerModel::config() const { return config_with_dtype(parts().
 void TransformerModel::save(const std::filesystem::path& directory, std::optional<DType> dtype) const {
   check(!dtype || is_floating(*dtype), "TransformerModel::save: dtype is ", dtype.value_or(DType::float32),
         ", expected a floating one");
-  internal::make_directories(directory);
   const NoGradGuard guard;
   const std::map<std::string, Tensor> tensors = internal::file_state(*this, dtype);
-  save_safetensors(directory / "model.safetensors", tensors, {{"format", "pt"}});
-  const std::string generation = generation_config();
-  if (!generation.empty()) internal::replace_file(directory / "generation_config.json", generation);
-  internal::replace_file(directory / "config.json",
-                         config_with_dtype(parts().config, dtype.value_or(parameters_dtype(*this))));
+  internal::replace_files(directory, [&](const std::filesystem::path& files) {
+    internal::save_safetensors_checked(files / "model.safetensors", tensors, {{"format", "pt"}});
+    const std::string generation = generation_config();
+    if (!generation.empty()) internal::replace_file(files / "generation_config.json", generation);
+    internal::replace_file(files / "config.json",
+                           config_with_dtype(parts().config, dtype.value_or(parameters_dtype(*this))));
+  });
 }
 
 }  // namespace headway::inline v0

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/staged_files.h"
 #include "text/translation_tokenizer.h"
 
 namespace headway::inline v0 {
@@ -93,7 +94,6 @@ TranslationTokenizer TranslationTokenizer::load(const fs::path& directory) {
 }
 
 void TranslationTokenizer::save(const fs::path& directory) const {
-  internal::make_directories(directory);
   Json vocabulary = Json::object();
   for (std::size_t id = 0; id < vocabulary_->tokens.size(); ++id) vocabulary.set(vocabulary_->tokens[id], id);
   std::string config = vocabulary_->tokenizer_config;
@@ -114,7 +114,9 @@ void TranslationTokenizer::save(const fs::path& directory) const {
                                                        {"target.spm", vocabulary_->target.bytes()},
                                                        {"vocab.json", vocabulary.text(1) + "\n"},
                                                        {"tokenizer_config.json", config}};
-  for (const auto& [name, bytes] : files) internal::replace_file(directory / name, bytes);
+  internal::replace_files(directory, [&files](const fs::path& place) {
+    for (const auto& [name, bytes] : files) internal::replace_file(place / name, bytes);
+  });
 }
 
 }  // namespace headway::inline v0

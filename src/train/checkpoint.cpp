@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/number_text.h"
 #include "headway/safetensors.h"
+#include "io/safetensors.h"
 
 namespace headway::inline v0 {
 namespace internal {
@@ -66,9 +67,39 @@ std::vector<std::string> names_in(const fs::path& directory) {
   return names;
 }
 
+// What the bits of an element say, given those of its exponent.
+template <typename Bits>
+NumberKinds kinds_in(const Tensor& tensor, Bits exponent, Bits fraction) {
+  const auto* const elements = static_cast<const Bits*>(tensor.raw_data());
+  NumberKinds kinds;
+  for (std::int64_t i = 0; i < tensor.element_count(); ++i) {
+    if ((elements[i] & exponent) != exponent) continue;
+    ((elements[i] & fraction) != 0 ? kinds.nan : kinds.infinite) = true;
+  }
+  return kinds;
+}
+
+// Throws where a weight or what the optimizer keeps of it is not a finite number: the run could not go on from there.
+// Other tensors of a module, as masks, may be infinite.
+void check_numbers(const Checkpoint& checkpoint, const std::string& path) {
+  for (const auto& [name, tensor] : checkpoint.optimizer) {
+    const NumberKinds kinds = number_kinds(tensor);
+    check(!kinds.nan && !kinds.infinite, "checkpoint: ", path, ": the optimizer's \"", name,
+          "\" has numbers that are not finite");
+  }
+  for (const auto& [name, tensor] : checkpoint.module) {
+    const auto next = checkpoint.optimizer.lower_bound(name + ".");
+    const bool trained = next != checkpoint.optimizer.end() && next->first.starts_with(name + ".");
+    const NumberKinds kinds = number_kinds(tensor);
+    check(!kinds.nan && !(trained && kinds.infinite), "checkpoint: ", path, ": \"", name,
+          "\" has numbers that are not finite");
+  }
+}
+
 Checkpoint read_checkpoint(const fs::path& directory, std::int64_t step) {
   const std::string path = checkpoint_path(directory, step).string();
   const SafeTensors file = SafeTensors::open(path);
+  file.verify();  // checkpoints of earlier versions have no checksums
   const Metadata& metadata = file.metadata();
   const std::string& format = text_of(metadata, "format", path);
   check(format == kFormat, "checkpoint: ", path, ": its format is \"", format, "\", expected \"", kFormat, "\"");
@@ -88,6 +119,7 @@ Checkpoint read_checkpoint(const fs::path& directory, std::int64_t step) {
     StateDict& values = of_module ? checkpoint.module : checkpoint.optimizer;
     values.emplace(name.substr(of_module ? kModulePrefix.size() : kOptimizerPrefix.size()), file.get(name));
   }
+  check_numbers(checkpoint, path);
   return checkpoint;
 }
 
@@ -105,6 +137,22 @@ std::vector<std::int64_t> checkpoint_steps(const fs::path& directory) {
   }
   std::sort(steps.begin(), steps.end());
   return steps;
+}
+
+NumberKinds number_kinds(const Tensor& tensor) {
+  const Tensor dense = tensor.to(Device::cpu()).contiguous();
+  switch (tensor.dtype()) {
+    case DType::float32:
+      return kinds_in<std::uint32_t>(dense, 0x7F800000, 0x007FFFFF);
+    case DType::float64:
+      return kinds_in<std::uint64_t>(dense, 0x7FF0000000000000, 0x000FFFFFFFFFFFFF);
+    case DType::bfloat16:
+      return kinds_in<std::uint16_t>(dense, 0x7F80, 0x007F);
+    case DType::float16:
+      return kinds_in<std::uint16_t>(dense, 0x7C00, 0x03FF);
+    default:
+      return {};
+  }
 }
 
 fs::path checkpoint_path(const fs::path& directory, std::int64_t step) {
@@ -139,14 +187,14 @@ void save_checkpoint(const std::filesystem::path& directory, const Checkpoint& c
   StateDict tensors;
   internal::add_prefixed(tensors, internal::kModulePrefix, checkpoint.module);
   internal::add_prefixed(tensors, internal::kOptimizerPrefix, checkpoint.optimizer);
-  save_safetensors(internal::checkpoint_path(directory, checkpoint.step), tensors,
-                   {{"format", internal::kFormat},
-                    {"step", internal::number_text(checkpoint.step)},
-                    {"seed", internal::number_text(checkpoint.seed)},
-                    {"loss", internal::number_text(checkpoint.loss)},
-                    {"skipped_steps", internal::number_text(checkpoint.skipped_steps)},
-                    {"skipped_in_a_row", internal::number_text(checkpoint.skipped_in_a_row)},
-                    {"state", checkpoint.state}});
+  internal::save_safetensors_checked(internal::checkpoint_path(directory, checkpoint.step), tensors,
+                                     {{"format", internal::kFormat},
+                                      {"step", internal::number_text(checkpoint.step)},
+                                      {"seed", internal::number_text(checkpoint.seed)},
+                                      {"loss", internal::number_text(checkpoint.loss)},
+                                      {"skipped_steps", internal::number_text(checkpoint.skipped_steps)},
+                                      {"skipped_in_a_row", internal::number_text(checkpoint.skipped_in_a_row)},
+                                      {"state", checkpoint.state}});
 
   // Later checkpoints were unreadable, since training resumed before them: they are not counted, and will be replaced.
   std::vector<std::int64_t> steps = internal::checkpoint_steps(directory);
@@ -170,8 +218,10 @@ std::optional<Checkpoint> load_checkpoint(const std::filesystem::path& directory
     }
   }
   // Starting again from the beginning would hide the loss.
+  std::string reasons;
+  for (const std::string& reason : unreadable) reasons += (reasons.empty() ? ": " : "; ") + reason;
   internal::check(unreadable.empty(), "load_checkpoint: none of the ", unreadable.size(), " checkpoints in ",
-                  directory.string(), " can be read; the newest: ", unreadable.empty() ? "" : unreadable.front());
+                  directory.string(), " can be used", reasons);
   return {};
 }
 

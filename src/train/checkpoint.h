@@ -13,6 +13,13 @@ std::vector<std::int64_t> checkpoint_steps(const std::filesystem::path& director
 // directory/step-00001000.safetensors
 std::filesystem::path checkpoint_path(const std::filesystem::path& directory, std::int64_t step);
 
+// What a floating tensor has among its elements.
+struct NumberKinds {
+  bool nan = false;
+  bool infinite = false;
+};
+NumberKinds number_kinds(const Tensor& tensor);
+
 // Throws unless the names, shapes and dtypes of a checkpoint are those that `expected` has; `what` is "module" or
 // "optimizer".
 void check_fits(const StateDict& values, const StateDict& expected, const char* what, std::int64_t step);

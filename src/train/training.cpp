@@ -109,6 +109,7 @@ class TrainingLoop {
   Tensor add_gradients(const LossFunction& loss_of, const BatchPosition& position);
   void apply(StepReport& report, const std::vector<Tensor>& losses);
   void publish(StepReport& report);
+  bool weights_are_finite() const;
   void save(std::int64_t step);
   void save_unfinished();
   [[noreturn]] void give_up(const StepReport& report) const;
@@ -243,8 +244,18 @@ void TrainingLoop::publish(StepReport& report) {
   if (options_.on_step) options_.on_step(report);
 }
 
+bool TrainingLoop::weights_are_finite() const {
+  for (const NamedTensor& parameter : optimizer_.parameters()) {
+    const NumberKinds kinds = number_kinds(parameter.tensor);
+    if (kinds.nan || kinds.infinite) return false;
+  }
+  return true;
+}
+
 void TrainingLoop::save(std::int64_t step) {
   if (options_.directory.empty()) return;
+  // Weights that make every step fail must not push out the checkpoints before them.
+  if (skipped_in_a_row_ > 0 && !weights_are_finite()) return;
   if (log_) log_->flush_to_disk();
   Checkpoint checkpoint{.step = step, .module = module_.state_dict(), .optimizer = optimizer_.state_dict()};
   if (options_.save_state) checkpoint.state = options_.save_state();

@@ -126,8 +126,8 @@ class ConfigTable {
     return config_value_text(find(name, what_).get(config));
   }
 
-  Config from_json(std::string_view text, std::string_view where) const {
-    Config config;
+  // Fields that the text does not have keep the value of `config`.
+  Config from_json(std::string_view text, std::string_view where, Config config = {}) const {
     const Json object = parse_json(text, where, {.comments = true});
     internal::check(object.is_object(), where, ": is of the type ", object.kind_name(),
                     ", expected a JSON object of fields");

@@ -2,6 +2,7 @@
 #include "training/fine_tune_fields.h"
 
 #include "base/files.h"
+#include "training/fine_tune_state.h"
 
 namespace headway::inline v0 {
 namespace internal {
@@ -151,10 +152,16 @@ const ConfigTable<FineTuneConfig>& fine_tune_table() {
 
 }  // namespace internal
 
-FineTuneConfig FineTuneConfig::load(const std::filesystem::path& file) {
+FineTuneConfig FineTuneConfig::load(const std::filesystem::path& file) { return load(file, {}); }
+
+FineTuneConfig FineTuneConfig::load(const std::filesystem::path& file, const FineTuneConfig& base) {
   constexpr std::size_t kLargest = std::size_t{1} << 20;
   const std::string text = internal::read_whole_file(file, {}, {.limit = kLargest});
-  return internal::fine_tune_table().from_json(text, file.string());
+  return internal::fine_tune_table().from_json(text, file.string(), base);
+}
+
+std::optional<FineTuneConfig> FineTuneConfig::of_run(const std::filesystem::path& output) {
+  return internal::settings_of_run<internal::FineTuneState>(internal::fine_tune_table(), output);
 }
 
 void FineTuneConfig::set(std::string_view field, std::string_view value) {

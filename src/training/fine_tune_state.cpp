@@ -39,6 +39,8 @@ std::string FineTuneState::to_json() const {
   for (const FineTuneScores& scores : validations) reports.push_back(json_of_scores(scores));
   const Json all = {{"fine_tuning", parse_json(config.to_json(), "config")},
                     {"data_sha256", data_digest},
+                    {kTokenizerField, json_of_checksums(tokenizer)},
+                    {"frozen_xxh64", frozen},
                     {"validations", reports},
                     {"best", {{"step", best_step}, {"score", best_score}, {"without_better", without_better}}},
                     {"stopped_early", stopped_early}};
@@ -51,6 +53,8 @@ FineTuneState FineTuneState::from_json(const std::string& text) {
     const Json all = parse_json(text, "its state");
     state.config = fine_tune_table().from_json(all.at("fine_tuning").text(), "its config");
     state.data_digest = all.at("data_sha256").string();
+    state.tokenizer = checksums_of_json(all);
+    if (const Json* const checksum = all.find("frozen_xxh64")) state.frozen = checksum->string();
     for (const Json& report : all.at("validations").items()) state.validations.push_back(scores_of_json(report));
     const Json& best = all.at("best");
     state.best_step = best.at("step").int64();
@@ -63,6 +67,13 @@ FineTuneState FineTuneState::from_json(const std::string& text) {
   return state;
 }
 
-std::string scores_line(const FineTuneScores& scores) { return json_of_scores(scores).text(); }
+void FineTuneState::check_resumable(const FineTuneConfig& now) const {
+  fine_tune_table().check_resumable(now, config);
+  check((now.patience > 0 || now.keep_best) == (config.patience > 0 || config.keep_best), "patience is ", now.patience,
+        ", and the checkpoints were made with ", config.patience,
+        "; early stopping cannot be switched on or off in between");
+}
+
+std::string FineTuneState::line_of(const FineTuneScores& scores) { return json_of_scores(scores).text(); }
 
 }  // namespace headway::inline v0::internal

@@ -130,12 +130,15 @@ std::optional<std::int64_t> layer_of(std::string_view name) {
 
 }  // namespace
 
+fs::path tokenizer_directory(const FineTuneConfig& config, const fs::path& made) {
+  if (config.new_tokenizer != NewTokenizer::none) return made;
+  if (!config.tokenizer.empty()) return config.tokenizer;
+  return config.model.empty() ? config.from_config.parent_path() : config.model;
+}
+
 TextTokenizer prepare_tokenizer(const FineTuneConfig& config, const TrainingTask& task, const fs::path& directory,
                                 bool reuse) {
-  if (config.new_tokenizer == NewTokenizer::none) {
-    const fs::path beside = config.model.empty() ? config.from_config.parent_path() : config.model;
-    return TextTokenizer::load(config.tokenizer.empty() ? beside : config.tokenizer);
-  }
+  if (config.new_tokenizer == NewTokenizer::none) return TextTokenizer::load(directory);
   if (reuse && TextTokenizer::is_in(directory)) return TextTokenizer::load(directory);
   return make_tokenizer(config, task.texts(), directory);
 }

@@ -13,8 +13,10 @@
 
 namespace headway::inline v0::internal {
 
-// The tokenizer of the model, that of `config.tokenizer`, or a new one, which `directory` keeps. With `reuse`, a new
-// one that is there already is loaded.
+// Where the tokenizer is read from: the model's directory, config.tokenizer, or `made` for a new one.
+std::filesystem::path tokenizer_directory(const FineTuneConfig& config, const std::filesystem::path& made);
+// The tokenizer in `directory`, or a new one, which is kept there. With `reuse`, a new one that is there already is
+// loaded.
 TextTokenizer prepare_tokenizer(const FineTuneConfig& config, const TrainingTask& task,
                                 const std::filesystem::path& directory, bool reuse);
 

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/files.h"
 #include "translation/config_fields.h"
+#include "translation/run_state.h"
 
 namespace headway::inline v0 {
 namespace internal {
@@ -21,10 +22,17 @@ void check_language(std::string_view where, std::string_view name, const std::st
 }  // namespace
 }  // namespace internal
 
-TranslationTrainingConfig TranslationTrainingConfig::load(const std::filesystem::path& file) {
+TranslationTrainingConfig TranslationTrainingConfig::load(const std::filesystem::path& file) { return load(file, {}); }
+
+TranslationTrainingConfig TranslationTrainingConfig::load(const std::filesystem::path& file,
+                                                          const TranslationTrainingConfig& base) {
   constexpr std::size_t kLargest = std::size_t{1} << 20;
   const std::string text = internal::read_whole_file(file, {}, {.limit = kLargest});
-  return internal::translation_config_table().from_json(text, file.string());
+  return internal::translation_config_table().from_json(text, file.string(), base);
+}
+
+std::optional<TranslationTrainingConfig> TranslationTrainingConfig::of_run(const std::filesystem::path& output) {
+  return internal::settings_of_run<internal::RunState>(internal::translation_config_table(), output);
 }
 
 void TranslationTrainingConfig::set(std::string_view field, std::string_view value) {

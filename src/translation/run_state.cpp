@@ -36,9 +36,10 @@ ValidationReport validation_of(const Json& value) {
 std::string RunState::to_json() const {
   Json all = {{"config", parse_json(config.to_json(), "training config")},
               {"data_sha256", data_digest},
+              {kTokenizerField, json_of_checksums(tokenizer)},
               {"averaged", averaged},
               {"best_step", best_step},
-              {"best_bleu", best_bleu},
+              {"best_bleu", best_score},
               {"without_better", without_better},
               {"stopped_early", stopped_early}};
   Json reports = Json::array();
@@ -54,9 +55,10 @@ RunState RunState::from_json(const std::string& text) {
     const Json all = parse_json(text, "its state");
     config_text = all.at("config").text();
     state.data_digest = all.at("data_sha256").string();
+    state.tokenizer = checksums_of_json(all);
     state.averaged = all.at("averaged").int64();
     state.best_step = all.at("best_step").int64();
-    state.best_bleu = number_of(all.at("best_bleu"));
+    state.best_score = number_of(all.at("best_bleu"));
     state.without_better = all.at("without_better").int64();
     state.stopped_early = all.at("stopped_early").boolean();
     for (const Json& report : all.at("validations").items()) state.validations.push_back(validation_of(report));
@@ -67,16 +69,16 @@ RunState RunState::from_json(const std::string& text) {
   return state;
 }
 
-void check_resumable(const TranslationTrainingConfig& config, const TranslationTrainingConfig& earlier) {
-  translation_config_table().check_resumable(config, earlier);
-  check((config.average_last > 0.0) == (earlier.average_last > 0.0), "average_last is ", config.average_last,
-        ", and the checkpoints were made with ", earlier.average_last,
+void RunState::check_resumable(const TranslationTrainingConfig& now) const {
+  translation_config_table().check_resumable(now, config);
+  check((now.average_last > 0.0) == (config.average_last > 0.0), "average_last is ", now.average_last,
+        ", and the checkpoints were made with ", config.average_last,
         "; averaging cannot be switched on or off in between");
-  check((config.patience > 0) == (earlier.patience > 0), "patience is ", config.patience,
-        ", and the checkpoints were made with ", earlier.patience,
+  check((now.patience > 0) == (config.patience > 0), "patience is ", now.patience,
+        ", and the checkpoints were made with ", config.patience,
         "; early stopping cannot be switched on or off in between");
 }
 
-std::string validation_line(const ValidationReport& report) { return json_of(report).text(); }
+std::string RunState::line_of(const ValidationReport& report) { return json_of(report).text(); }
 
 }  // namespace headway::inline v0::internal

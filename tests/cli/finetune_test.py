@@ -41,6 +41,14 @@ class Finetune(ProgramTest):
         self.assertIn("mine: 1 steps", text)
         self.assertIn("test: loss", text)
 
+    def test_a_run_is_resumed_by_its_directory(self):
+        whole = self.good_json(*self.command, "--json", "--quiet", "--steps", 40, "--output", "whole")
+        self.good(*self.command, "--quiet", "--steps", 20, "--learning-rate", 1e-2, "--schedule", "constant")
+        self.bad(1, "batch is 4, and", "finetune", "--resume", "mine", "--batch", 4)
+        self.bad(1, "expected translation", "train", "--resume", "mine")
+        result = self.good_json("finetune", "--resume", "mine", "--steps", 40, "--json", "--quiet")
+        self.assertEqual((result["last_step"], whole["last_step"]), (40, 40))
+
     def test_what_does_not_go_together(self):
         self.bad(1, "expected one of them", "finetune", "--data", "train.csv")
         self.bad(1, "has no field \"category\"", *self.command, "--label-field", "category")

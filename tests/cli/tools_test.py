@@ -1,6 +1,7 @@
 """Commands that need no model: tokenizer, data, train, completion, man, and the program's own words."""
 
 import json
+import os
 import pathlib
 import shutil
 import signal
@@ -241,22 +242,92 @@ class Train(ProgramTest):
     def weights(self, name):
         return (self.work / name / "model.safetensors").read_bytes()
 
-    def test_interrupted_and_resumed(self):
-        self.good("train", *self.arguments, "--output", "whole", "--quiet")
-        command = [program_test.program, "train", *map(str, self.arguments), "--output", "parts"]
+    def start(self, output, *more):
+        """A run in the background, once it has taken a step."""
+        command = [program_test.program, "train", *map(str, self.arguments), "--output", output, *map(str, more)]
         process = subprocess.Popen(command, cwd=self.work, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        log = pathlib.Path(self.work / "parts/training/training.jsonl")
+        log = pathlib.Path(self.work / output / "training/training.jsonl")
         deadline = time.monotonic() + 100
         while time.monotonic() < deadline and (not log.exists() or log.stat().st_size == 0) and process.poll() is None:
             time.sleep(0.002)
-        process.send_signal(signal.SIGINT)
+        return process
+
+    def stop(self, process, number):
+        """Ends a run by a signal: what it wrote, and the command that it shows for going on."""
+        process.send_signal(number)
         output, errors = process.communicate(timeout=100)
-        self.assertEqual(process.returncode, 0, errors)
+        self.assertEqual(process.returncode, 128 + number, errors)
         self.assertIn("stopped after step", output)
+        return output.strip().split("to go on: ")[1]
+
+    def test_interrupted_and_resumed(self):
+        self.good("train", *self.arguments, "--output", "whole", "--quiet")
+        self.stop(self.start("parts"), signal.SIGINT)
         self.assertFalse((self.work / "parts/model.safetensors").exists())
         self.bad(1, "parts", "train", *self.arguments, "--output", "parts", "--quiet")
         self.good("train", *self.arguments, "--output", "parts", "--resume", "--quiet")
         self.assertEqual(self.weights("parts"), self.weights("whole"))
+
+    def test_the_command_that_is_shown_goes_on(self):
+        self.good("train", *self.arguments, "--output", "whole", "--quiet")
+        for name in ("my run's \"[1]\"; $HOME", "data"):  # the second is the name of a command
+            shown = self.stop(self.start(name), signal.SIGTERM)
+            done = subprocess.run(["sh", "-c", shown], cwd=self.work, capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, shown + done.stderr)
+            self.assertEqual(self.weights(name), self.weights("whole"))
+
+    def test_resuming_knows_the_settings(self):
+        self.stop(self.start("mine"), signal.SIGINT)
+        # Settings that fit the checkpoints may change, the others are errors that name both values.
+        for field, value, was in (("width", 64, 32), ("seed", 3, 2), ("vocab-size", 400, 300)):
+            done = self.bad(1, f"{field.replace('-', '_')} is {value}, ", "train", "--resume", "mine", "--" + field, value)
+            self.assertIn(f"with {was}\n", done.stderr)
+        (self.work / "other.json").write_text('{"heads": 2}')
+        self.bad(1, "heads is 2, and", "train", "--config", "other.json", "--resume", "mine")
+        self.bad(2, "--resume names mine, and output is other", "train", "--resume", "mine", "--output", "other")
+        self.bad(1, "none/training: holds no run to resume", "train", "--resume", "none")
+        self.bad(1, "expected fine-tuning", "finetune", "--resume", "mine")
+        self.assertEqual(self.good_json("train", "--resume", "mine", "--print-config")["width"], 32)
+        # From another directory, with the data and the run elsewhere.
+        (self.work / "inner").mkdir()
+        (self.work / "mine").rename(self.work / "inner/moved")
+        done = subprocess.run([program_test.program, "train", "--resume", "moved", "--quiet", "--max-steps", "60",
+                               "--json"], cwd=self.work / "inner", capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreaterEqual(json.loads(done.stdout)["last_step"], 60)
+        (self.work / "pairs.tsv").rename(self.work / "moved.tsv")
+        self.bad(1, "pairs.tsv", "train", "--resume", "inner/moved")
+        self.good("train", "--resume", "inner/moved", "--data", "moved.tsv", "--max-steps", 70, "--quiet")
+        write_pairs(self.work / "moved.tsv", 300, seed=5)
+        self.bad(1, "moved.tsv has changed", "train", "--resume", "inner/moved", "--data", "moved.tsv")
+
+    def test_verify(self):
+        self.good("train", *self.arguments, "--output", "mine", "--max-steps", 2, "--quiet")
+        self.assertEqual(self.good("info", "--verify", "mine"), "mine/model.safetensors: whole\n")
+        self.assertEqual(self.good("info", "--verify", "mine/training").count(": whole\n"), 1)
+        file = self.work / "mine/model.safetensors"
+        file.write_bytes(file.read_bytes()[:-100] + b"x" + file.read_bytes()[-99:])
+        done = self.call("info", "--verify", "mine")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("is damaged: its checksum is", done.stdout)
+
+    def test_a_second_signal_ends_at_once(self):
+        # A step that takes far longer than the signals.
+        large = ["--width", 512, "--feed-forward", 2048, "--encoder-layers", 6, "--decoder-layers", 6,
+                 "--batch-tokens", 100000]
+        command = [program_test.program, "train", *self.arguments, *large, "--output", "large"]
+        process = subprocess.Popen([str(word) for word in command], cwd=self.work, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, env={**os.environ, "HEADWAY_NUM_THREADS": "1"})
+        for line in process.stderr:
+            if "parameters" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        for line in process.stderr:
+            if "a second signal ends at once" in line:
+                break
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=100)
+        self.assertEqual(process.returncode, -signal.SIGTERM)
 
     def test_bad(self):
         self.bad(1, "data", "train", "--output", "model")

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/staged_files.h"
 #include "base/utf8.h"
 #include "headway/text_tokenizer.h"
 #include "text/tokenizer/old_files.h"
@@ -106,15 +107,16 @@ TextTokenizer TextTokenizer::load(const fs::path& directory) {
 }
 
 void TextTokenizer::save(const fs::path& directory) const {
-  internal::make_directories(directory);
-  bool has_config = false;
-  for (const auto& [name, bytes] : data_->files) {
-    internal::replace_file(directory / name, bytes);
-    has_config = has_config || name == kConfigFile;
-  }
-  if (has_config) return;
-  const Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"clean_up_tokenization_spaces", false}};
-  internal::replace_file(directory / kConfigFile, config.text(2) + "\n");
+  internal::replace_files(directory, [this](const fs::path& files) {
+    bool has_config = false;
+    for (const auto& [name, bytes] : data_->files) {
+      internal::replace_file(files / name, bytes);
+      has_config = has_config || name == kConfigFile;
+    }
+    if (has_config) return;
+    const Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"clean_up_tokenization_spaces", false}};
+    internal::replace_file(files / kConfigFile, config.text(2) + "\n");
+  });
 }
 
 }  // namespace headway::inline v0
