@@ -80,8 +80,8 @@ TranslationTokenizer TranslationTokenizer::load(const fs::path& directory) {
   const bool has_config = fs::exists(config_file, ignored);
   const Json config = has_config ? read_object(config_file) : Json::object();
 
-  auto vocabulary = std::make_shared<Vocabulary>(Vocabulary{.source = SentencePieces::load(directory / "source.spm"),
-                                                            .target = SentencePieces::load(directory / "target.spm")});
+  auto vocabulary = std::make_shared<Vocabulary>(SentencePieces::load(directory / "source.spm"),
+                                                 SentencePieces::load(directory / "target.spm"));
   vocabulary->tokens = read_vocabulary(vocabulary_file);
   vocabulary->index(vocabulary_file.string(), special_token(config, "eos_token", "</s>", config_file),
                     special_token(config, "unk_token", "<unk>", config_file),
