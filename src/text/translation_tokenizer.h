@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/json.h"
 #include "headway/tokenizer.h"
 
 namespace headway::inline v0 {
@@ -36,6 +37,10 @@ struct TranslationTokenizer::Vocabulary {
   void index(const std::string& about, const std::string& eos_token, const std::string& unk_token,
              const std::string& pad_token);
   std::optional<std::int64_t> find(std::string_view token) const;
+  // Refuse a vocabulary of other pieces: by the tokens, and where `config` is our own by their order. Errors begin with
+  // `about`.
+  void check_pieces(const std::string& about) const;
+  void check_own_order(const internal::Json& config, const std::string& about) const;
   // The ids of a text with </s> at the end, cut into pieces by one side's model.
   std::vector<std::int64_t> encode(std::string_view text, bool is_source) const;
   // The text of ids without the special ones, by the target's pieces.

@@ -32,6 +32,7 @@ class PieceTable {
   std::string_view text(std::int32_t id) const;
   // The id of a piece; that of the unknown one where there is none.
   std::int32_t id(std::string_view piece) const;
+  bool has(std::string_view piece) const { return reserved_.find(piece) >= 0 || in_texts_.find(piece) >= 0; }
   // The id of a piece that texts may have; -1: none.
   std::int32_t text_id(std::string_view piece) const { return static_cast<std::int32_t>(in_texts_.find(piece)); }
   // The id of <0x00> .. <0xFF>; -1 without byte pieces.
