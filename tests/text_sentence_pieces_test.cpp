@@ -5,6 +5,7 @@
 
 #include <limits>
 #include <random>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -333,6 +334,19 @@ TEST(SentencePieceModels, PiecesOfEveryLengthAndNesting) {
     }
     EXPECT_EQ(outcome(nested.bytes(), std::string(3000, 'a')), "no error") << method;
   }
+  // Nodes of a trie whose children fit between no others.
+  std::mt19937 random(5);
+  PieceFile sparse;
+  std::set<std::string> seen = {"<unk>", "a"};
+  for (char32_t n = 0; n < 6000; ++n) {
+    for (int child = 0; child < 20; ++child) {
+      std::string text;
+      internal::append_utf8(text, 0x4E00 + n);
+      text += static_cast<char>(1 + random() % 127);
+      if (seen.insert(text).second) sparse.pieces.push_back({text, -1});
+    }
+  }
+  EXPECT_EQ(outcome(sparse.bytes()), "no error");
   PieceFile taken_apart;  // BPE pieces that must not be used, each made of the one before
   taken_apart.training = number_field(3, 2);
   for (std::size_t length = 2; length < 1000; ++length) {
