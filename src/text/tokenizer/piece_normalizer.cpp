@@ -36,7 +36,7 @@ std::size_t UserSymbols::match(std::string_view text) const {
   return longest;
 }
 
-PieceNormalizer::PieceNormalizer(const SentencePieceModel::Rules& rules, bool spaces_behind, const UserSymbols* symbols,
+PieceNormalizer::PieceNormalizer(const PieceRules& rules, bool spaces_behind, const UserSymbols* symbols,
                                  const std::string& about)
     : map_(rules.character_map.empty() ? std::string_view("\0\0\0\0", 4) : rules.character_map, about),
       symbols_(symbols),

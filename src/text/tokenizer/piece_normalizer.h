@@ -26,8 +26,7 @@ class UserSymbols {
 class PieceNormalizer {
  public:
   // Without symbols where `symbols` is null; else they must live as long. Errors begin with `about`.
-  PieceNormalizer(const SentencePieceModel::Rules& rules, bool spaces_behind, const UserSymbols* symbols,
-                  const std::string& about);
+  PieceNormalizer(const PieceRules& rules, bool spaces_behind, const UserSymbols* symbols, const std::string& about);
 
   // Puts the text's normal form into `normalized`. It is UTF-8; bytes of `text` that are not become U+FFFD.
   void apply(std::string_view text, std::string& normalized) const;

@@ -116,7 +116,7 @@ void read_training(std::string_view bytes, SentencePieceModel& model, const std:
   check(is_utf8(model.unknown_text), about, ": unk_surface is not UTF-8");
 }
 
-void read_rules(std::string_view bytes, SentencePieceModel::Rules& rules, const std::string& about) {
+void read_rules(std::string_view bytes, PieceRules& rules, const std::string& about) {
   for (MessageReader reader(bytes, about); reader.next();) {
     if (reader.field() == 2) rules.character_map = reader.bytes();
     if (reader.field() == 3) rules.add_prefix = reader.number() != 0;
