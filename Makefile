@@ -58,9 +58,10 @@ tidy: deps-clang  ## Run clang-tidy, with the checks of .clang-tidy, over the li
 	@JOBS=$(JOBS) tools/tidy.sh
 
 FUZZ_SECONDS ?= 20
-fuzz: deps-clang  ## Feed broken files to each reader for 20 seconds (FUZZ_SECONDS), under sanitizers
+FUZZ_RUNS ?= 0
+fuzz: deps-clang  ## Feed broken files to each reader for 20 seconds (FUZZ_SECONDS) or FUZZ_RUNS times, under sanitizers
 	@cmake -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DHEADWAY_BUILD_FUZZ=ON -DHEADWAY_BUILD_TESTS=OFF \
-	  -DHEADWAY_BUILD_EXAMPLES=OFF -DHEADWAY_FUZZ_SECONDS=$(FUZZ_SECONDS)
+	  -DHEADWAY_BUILD_EXAMPLES=OFF -DHEADWAY_FUZZ_SECONDS=$(FUZZ_SECONDS) -DHEADWAY_FUZZ_RUNS=$(FUZZ_RUNS)
 	@cmake --build build/fuzz -j $(JOBS) --target fuzz_targets
 	@cmake --build build/fuzz -j $(JOBS) --target run_fuzz
 

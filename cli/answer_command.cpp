@@ -50,12 +50,12 @@ void AnswerCommand::answer(const headway::QuestionAnswerer& answerer, const std:
     if (task.json) {
       std::cout << answers_json(batch[i], found[i]) << '\n';
     } else if (options.num_best == 1) {
-      std::cout << (found[i].best.empty() ? "" : one_line(found[i].front().text)) << '\n';
+      std::cout << (found[i].best.empty() ? "" : shown_line(found[i].front().text)) << '\n';
     } else {
       const std::string number = std::to_string(task.number + static_cast<std::int64_t>(i) + 1);
       for (const headway::Answer& answer : found[i].best) {
         table.add({number, score_text(answer.score), std::to_string(answer.begin), std::to_string(answer.end),
-                   one_line(answer.text)});
+                   shown_line(answer.text)});
       }
     }
   }

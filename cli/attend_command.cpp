@@ -92,8 +92,8 @@ void Attend::choose(const headway::AttentionRecord& record) {
 }
 
 void Attend::draw(const headway::AttentionRecord& record) const {
-  std::cout << one_line(record.source) << '\n';
-  if (!record.target.empty()) std::cout << "→ " << one_line(record.target) << '\n';
+  std::cout << shown_line(record.source) << '\n';
+  if (!record.target.empty()) std::cout << "→ " << shown_line(record.target) << '\n';
   std::cout << '\n';
   std::cout << headway::attention_text(record, {.what = drawing,
                                                 .word = unguarded(word),

@@ -65,7 +65,7 @@ void Classify::classify(const headway::TextClassifier& classifier, const std::ve
       continue;
     }
     for (const headway::LabelScore& label : found[i].labels) {
-      table.add({label.label, score_text(label.score), one_line(batch[i])});
+      table.add({visible_token(label.label), score_text(label.score), shown_line(batch[i])});
     }
   }
   table.print();

@@ -51,7 +51,7 @@ void Fill::fill(const headway::MaskFiller& filler, const std::vector<std::string
     const std::string number = std::to_string(task.number + static_cast<std::int64_t>(i) + 1);
     for (const std::vector<headway::MaskWord>& mask : filled[i].masks) {
       for (const headway::MaskWord& word : mask) {
-        table.add({number, score_text(word.score), one_line(word.word), one_line(word.text)});
+        table.add({number, score_text(word.score), shown_line(word.word), shown_line(word.text)});
       }
     }
   }

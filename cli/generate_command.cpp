@@ -41,7 +41,7 @@ void Generate::generate(const headway::TextGenerator& generator, const std::vect
 // Shows a text while it grows.
 void Generate::stream(const headway::TextGenerator& generator, const std::string& prompt) {
   headway::GenerateOptions options = writing.options();
-  options.on_text = [](std::string_view piece) { std::cout << piece << std::flush; };
+  options.on_text = [](std::string_view piece) { std::cout << shown_text(std::string(piece)) << std::flush; };
   generator.generate(prompt, options);
   ++number;
   std::cout << std::endl;

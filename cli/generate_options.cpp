@@ -34,7 +34,7 @@ std::string json_text(const headway::GeneratedText& text) {
 }
 
 std::string shown(const WritingOptions& options, const headway::GeneratedText& text) {
-  if (!options.tokens) return one_line(text.text);
+  if (!options.tokens) return shown_line(text.text);
   std::string ids;
   for (const std::int64_t token : text.tokens) ids += (ids.empty() ? "" : " ") + std::to_string(token);
   return ids;

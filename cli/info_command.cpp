@@ -68,8 +68,9 @@ void print_text(const std::string& directory, const std::optional<headway::Trans
             << options.decoder_ffn_dim << '\n'
             << "  vocabulary     " << options.vocab_size << " tokens\n"
             << "  languages      "
-            << (translator->tokenizer().languages().empty() ? "one direction, no codes"
-                                                            : joined(translator->tokenizer().languages(), ", "))
+            << (translator->tokenizer().languages().empty()
+                    ? "one direction, no codes"
+                    : visible_token(joined(translator->tokenizer().languages(), ", ")))
             << '\n';
 }
 

@@ -97,7 +97,8 @@ int Program::run(int argument_count, char** argument_list) {
   const auto report = [this](const std::string& what, int code) {
     std::cout.flush();
     const std::string name = full_name(*innermost());
-    std::cerr << name << ": " << what << (code == kWrongUsage ? " (see " + name + " --help)" : "") << std::endl;
+    std::cerr << name << ": " << visible_text(what) << (code == kWrongUsage ? " (see " + name + " --help)" : "")
+              << std::endl;
     return code;
   };
   try {

@@ -55,8 +55,8 @@ void Tag::tag(const headway::TokenTagger& tagger, const std::vector<std::string>
     }
     const std::string number = std::to_string(task.number + static_cast<std::int64_t>(i) + 1);
     for (const headway::TaggedSpan& span : tagged[i].spans) {
-      table.add({number, span.label, score_text(span.score), std::to_string(span.begin), std::to_string(span.end),
-                 one_line(span.text)});
+      table.add({number, visible_token(span.label), score_text(span.score), std::to_string(span.begin),
+                 std::to_string(span.end), shown_line(span.text)});
     }
   }
   table.print();

@@ -121,6 +121,10 @@ std::string shell_quoted(const std::string& word) {
   return quoted + "'";
 }
 
+std::string shown_text(std::string text) { return is_terminal(STDOUT_FILENO) ? visible_text(text) : std::move(text); }
+
+std::string shown_line(std::string text) { return shown_text(one_line(std::move(text))); }
+
 std::string count_of(std::int64_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }

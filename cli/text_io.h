@@ -41,6 +41,8 @@ using headway::internal::is_terminal;
 using headway::internal::json_number;
 using headway::internal::json_string;
 using headway::internal::terminal_width;
+using headway::internal::visible_text;
+using headway::internal::visible_token;
 
 // A number with so many digits behind the point.
 std::string fixed(double value, int digits);
@@ -50,6 +52,10 @@ std::string joined(const std::vector<std::string>& words, const std::string& sep
 
 // The text on one line: line ends become spaces.
 std::string one_line(std::string text);
+// A text for standard output: where that is a terminal its control characters are written out, else it stays as it is.
+std::string shown_text(std::string text);
+// The same on one line.
+std::string shown_line(std::string text);
 
 // A word as a shell takes it for itself: in quotes where it has other characters than those of plain names.
 std::string shell_quoted(const std::string& word);

@@ -133,7 +133,8 @@ int encode_texts(const std::filesystem::path& directory, const TokenizeFlags& fl
       return;
     }
     for (std::size_t n = 0; n < text.ids.size(); ++n) {
-      std::cout << (n == 0 ? "" : " ") << (flags.ids ? std::to_string(text.ids[n]) : tokenizer.token(text.ids[n]));
+      std::cout << (n == 0 ? "" : " ")
+                << (flags.ids ? std::to_string(text.ids[n]) : visible_token(tokenizer.token(text.ids[n])));
       if (flags.offsets) std::cout << '[' << text.offsets[n].begin << ',' << text.offsets[n].end << ')';
     }
     std::cout << '\n';
@@ -154,7 +155,7 @@ int decode_texts(const std::filesystem::path& directory, const TokenizeFlags& fl
       return;
     }
     const std::string text = tokenizer.decode(ids, !flags.keep_special_tokens);
-    std::cout << (flags.json_lines ? json_string(text) : one_line(text)) << '\n';
+    std::cout << (flags.json_lines ? json_string(text) : shown_line(text)) << '\n';
   });
   return kDone;
 }

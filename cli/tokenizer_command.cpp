@@ -152,7 +152,7 @@ int UseTokenizer::encode() {
   }
   refuse_flags();
   const auto print = [](const std::vector<std::string>& tokens) {
-    for (std::size_t n = 0; n < tokens.size(); ++n) std::cout << (n == 0 ? "" : " ") << tokens[n];
+    for (std::size_t n = 0; n < tokens.size(); ++n) std::cout << (n == 0 ? "" : " ") << visible_token(tokens[n]);
     std::cout << '\n';
   };
   if (is_model()) {
@@ -178,14 +178,14 @@ int UseTokenizer::decode() {
   refuse_flags();
   if (is_model()) {
     const headway::SentencePieces pieces = headway::SentencePieces::load(tokenizer);
-    for_each_text([&](const std::string& text) { std::cout << one_line(pieces.decode(words_of(text))) << '\n'; });
+    for_each_text([&](const std::string& text) { std::cout << shown_line(pieces.decode(words_of(text))) << '\n'; });
     return kDone;
   }
   const headway::TranslationTokenizer loaded = headway::TranslationTokenizer::load(directory());
   for_each_text([&](const std::string& text) {
     std::vector<std::int64_t> decoded;
     for (const std::string& word : words_of(text)) decoded.push_back(id_of(word));
-    std::cout << one_line(loaded.decode_target(decoded)) << '\n';
+    std::cout << shown_line(loaded.decode_target(decoded)) << '\n';
   });
   return kDone;
 }

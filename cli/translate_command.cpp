@@ -55,11 +55,12 @@ void Translate::print(const std::string& source, const headway::Translation& tra
     return;
   }
   if (num_best == 1) {
-    std::cout << one_line(translation.text) << '\n';
+    std::cout << shown_line(translation.text) << '\n';
     return;
   }
   for (std::size_t n = 0; n < translation.best.size(); ++n) {
-    std::cout << number << '\t' << fixed(translation.scores.at(n), 4) << '\t' << one_line(translation.best[n]) << '\n';
+    std::cout << number << '\t' << fixed(translation.scores.at(n), 4) << '\t' << shown_line(translation.best[n])
+              << '\n';
   }
 }
 
@@ -81,7 +82,7 @@ void Translate::stream(const headway::Translator& translator, const std::string&
   std::string shown;
   const auto show = [&shown](const std::string& so_far) {
     if (!so_far.starts_with(shown) || so_far.ends_with("\xEF\xBF\xBD")) return;
-    std::cout << one_line(so_far.substr(shown.size())) << std::flush;
+    std::cout << shown_line(so_far.substr(shown.size())) << std::flush;
     shown = so_far;
   };
   options.search.on_token = [&show](std::int64_t, const std::string& so_far) { show(so_far); };
@@ -91,7 +92,7 @@ void Translate::stream(const headway::Translator& translator, const std::string&
     show(result.text);
     std::cout << std::endl;
   } else {
-    std::cout << '\n' << one_line(result.text) << std::endl;
+    std::cout << '\n' << shown_line(result.text) << std::endl;
   }
   print_note(result);
 }

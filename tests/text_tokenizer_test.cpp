@@ -274,6 +274,50 @@ TEST(TranslationTokenizer, HostileFiles) {
                "none: no such directory");
 }
 
+// What a directory of our own with two ids exchanged is refused for.
+std::string exchanged(const TranslationTokenizer& t, std::int64_t first, std::int64_t second, const Texts& removed) {
+  TemporaryDirectory directory;
+  t.save(directory.path());
+  std::string vocabulary;
+  for (std::int64_t id = 0; id < t.size(); ++id) {
+    const std::int64_t other = id == first ? second : id == second ? first : id;
+    vocabulary += (id == 0 ? "{\"" : ", \"") + t.token(other) + "\": " + std::to_string(id);
+  }
+  write_bytes(directory / "vocab.json", vocabulary + "}");
+  for (const std::string& file : removed) std::filesystem::remove(directory / file);
+  return message_of([&] { TranslationTokenizer::load(directory.path()); });
+}
+
+TEST(TranslationTokenizer, VocabulariesOfOtherPieces) {
+  const TranslationTokenizer t = tokenizer();
+  EXPECT_EQ(exchanged(t, 5, 5, {}), "no error");
+  EXPECT_PRED2(contains, exchanged(t, 270, 290, {}),
+               "vocab.json: the token of id 270 is \"" + t.token(290) + "\", expected \"" + t.token(270) + "\"");
+  EXPECT_PRED2(contains, exchanged(t, 0, 299, {}), "the token of id 0 is");
+  EXPECT_PRED2(contains, exchanged(t, t.size() - 3, t.size() - 2, {}), "is \">>eng<<\", expected \">>deu<<\"");
+  EXPECT_PRED2(contains, exchanged(t, 1, t.size() - 1, {}), "the token of id 1 is \"<pad>\"");
+  // Of a directory that another program wrote any order may be right.
+  EXPECT_EQ(exchanged(t, 270, 290, {"tokenizer_config.json"}), "no error");
+
+  TemporaryDirectory directory;
+  t.save(directory.path());
+  SentencePieces::train({"xyz xyz", "zyx"}, directory / "source.spm",
+                        {.kind = PieceKind::bpe, .vocab_size = 8, .byte_fallback = false});
+  write_bytes(directory / "target.spm", read_bytes(directory / "source.spm"));
+  EXPECT_PRED2(contains, message_of([&] { TranslationTokenizer::load(directory.path()); }),
+               "tokens are no pieces of source.spm or target.spm, as \"<0x00>\"");
+}
+
+TEST(TranslationTokenizer, DirectoriesWithoutTheOrderOfCodes) {
+  TemporaryDirectory directory;
+  tokenizer().save(directory.path());
+  std::string config = read_bytes(directory / "tokenizer_config.json");
+  const std::size_t begin = config.find(",\n  \"language_codes\"");
+  ASSERT_NE(begin, std::string::npos);
+  write_bytes(directory / "tokenizer_config.json", config.substr(0, begin) + "\n}\n");
+  EXPECT_EQ(TranslationTokenizer::load(directory.path()).languages(), (Texts{"deu", "eng"}));
+}
+
 TEST(TranslationTokenizer, SeveralThreadsAtOnce) {
   const TranslationTokenizer t = tokenizer();
   const Texts texts = sentences();

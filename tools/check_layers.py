@@ -53,7 +53,7 @@ THIRD_PARTY = {
     "mpi.h": ("src/dist/",),
     "nanobind/": ("python/",),
     "nlohmann/": ("src/base/",),
-    "sentencepiece": ("src/text/",),
+    "sentencepiece": ("src/text/train_pieces.cpp", "tests/text_sentence_pieces_test.cpp"),  # training; the reference
     "zip.h": ("src/text/",),
     "pcre2": ("src/text/",),
     "utf8proc": ("src/text/",),

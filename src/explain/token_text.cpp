@@ -5,6 +5,7 @@
 #include <cctype>
 #include <utility>
 
+#include "base/terminal.h"
 #include "base/utf8.h"
 
 namespace headway::inline v0::internal {
@@ -15,8 +16,8 @@ constexpr char32_t kJoiner = 0x200D;
 
 // Control characters, and marks that would turn the direction of the text around them.
 bool is_unsafe(char32_t code) {
-  return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x2028 || code == 0x2029 ||
-         (code >= 0x202A && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069) || code == 0xFFFE || code == 0xFFFF;
+  return is_control_character(code) || is_direction_mark(code) || code == 0x2028 || code == 0x2029 || code == 0xFFFE ||
+         code == 0xFFFF;
 }
 
 struct Range {

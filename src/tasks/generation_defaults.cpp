@@ -10,6 +10,9 @@
 namespace headway::inline v0::internal {
 namespace {
 
+// Beyond any count or id, and far from where sums overflow.
+constexpr std::int64_t kMostNumber = std::int64_t{1} << 40;
+
 // Reads fields where they are there and not null.
 class ConfigReader {
  public:
@@ -24,13 +27,17 @@ class ConfigReader {
     const Json* value = find(name);
     if (!value) return;
     check(value->is_int64(), where_, ": ", name, " is ", value->text(), ", expected an integer");
-    target = value->int64();
+    const std::int64_t number = value->int64();
+    check(number >= -kMostNumber && number <= kMostNumber, where_, ": ", name, " is ", number, ", expected at most ",
+          kMostNumber);
+    target = number;
   }
   template <typename Value>
   void number(const char* name, Value& target) const {
     const Json* value = find(name);
     if (!value) return;
-    check(value->is_number(), where_, ": ", name, " is ", value->text(), ", expected a number");
+    check(value->is_number() && std::isfinite(value->number()), where_, ": ", name, " is ", value->text(),
+          ", expected a number");
     target = value->number();
   }
   void boolean(const char* name, bool& target) const {
@@ -167,16 +174,16 @@ void exclude_in_step(GenerationOptions& options) {
 
 }  // namespace
 
-GenerationDefaults generation_defaults(const TransformerModel& model) {
+GenerationDefaults generation_defaults(const TransformerModelOptions& model, const std::string& config,
+                                       const std::string& generation_config) {
   GenerationDefaults defaults;
-  defaults.bos = model.options().bos_id;
-  defaults.end_ids = model.options().eos_ids;
-  defaults.decoder_start = model.options().decoder_start_id;
-  const std::string& text = model.generation_config();
-  if (text.empty()) {
-    read_config(ConfigReader(model.config(), "config.json"), defaults);
+  defaults.bos = model.bos_id;
+  defaults.end_ids = model.eos_ids;
+  defaults.decoder_start = model.decoder_start_id;
+  if (generation_config.empty()) {
+    read_config(ConfigReader(config, "config.json"), defaults);
   } else {
-    read_config(ConfigReader(text, "generation_config.json"), defaults);
+    read_config(ConfigReader(generation_config, "generation_config.json"), defaults);
   }
   return defaults;
 }

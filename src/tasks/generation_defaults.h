@@ -36,7 +36,9 @@ struct GenerationDefaults {
   std::vector<std::int64_t> end_ids = {};
 };
 
-GenerationDefaults generation_defaults(const TransformerModel& model);
+// Of a model's options and the texts of its two files, of which the second may be empty.
+GenerationDefaults generation_defaults(const TransformerModelOptions& model, const std::string& config,
+                                       const std::string& generation_config);
 
 // The options of one call: what is given, else the defaults. `function` begins the messages.
 GenerationOptions resolved_options(const char* function, const GenerateOptions& given,

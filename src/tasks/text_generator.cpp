@@ -53,7 +53,8 @@ TextGenerator::TextGenerator(TransformerModel model, std::optional<TextTokenizer
     : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {
   check_decoder(model_);
   decoder_ = std::make_shared<const internal::StepDecoder>(model_);
-  defaults_ = std::make_shared<const internal::GenerationDefaults>(internal::generation_defaults(model_));
+  defaults_ = std::make_shared<const internal::GenerationDefaults>(
+      internal::generation_defaults(model_.options(), model_.config(), model_.generation_config()));
 }
 
 std::vector<std::int64_t> TextGenerator::encode(std::string_view prompt) const {

@@ -26,7 +26,8 @@ TextToText::TextToText(TransformerModel model, std::optional<TextTokenizer> toke
   check(model_.options().kind == ModelKind::encoder_decoder, "the model of family ", model_.family(),
         " is not an encoder-decoder; decoders alone are run by TextGenerator");
   decoder_ = std::make_shared<const internal::StepDecoder>(model_);
-  defaults_ = std::make_shared<const internal::GenerationDefaults>(internal::generation_defaults(model_));
+  defaults_ = std::make_shared<const internal::GenerationDefaults>(
+      internal::generation_defaults(model_.options(), model_.config(), model_.generation_config()));
 }
 
 TextToTextResult TextToText::run(std::string_view text, const TextToTextOptions& options) const {

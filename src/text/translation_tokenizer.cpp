@@ -67,21 +67,51 @@ void TranslationTokenizer::Vocabulary::index(const std::string& about, const std
   special.assign(tokens.size(), false);
   for (const std::int64_t id : {eos, unk, pad}) special[static_cast<std::size_t>(id)] = true;
   for (std::size_t id = 0; id < tokens.size(); ++id) special[id] = special[id] || language_of(tokens[id]).has_value();
+  source_ids_ = ids_of(source);
+  target_ids_ = ids_of(target);
+  for (const std::string& token : tokens) target_pieces_.push_back(target.model_->table.id(token));
+}
+
+std::vector<std::int64_t> TranslationTokenizer::Vocabulary::ids_of(const SentencePieces& pieces) const {
+  std::vector<std::int64_t> result;
+  const internal::PieceTable& table = pieces.model_->table;
+  for (std::int32_t id = 0; id < table.size(); ++id) result.push_back(find(table.text(id)).value_or(unk));
+  return result;
 }
 
 // As in Marian's own tools, a text that begins with ">>" and has a "<<" after it begins with a code, known or not.
-std::vector<std::int64_t> TranslationTokenizer::Vocabulary::encode(std::string_view text,
-                                                                   const SentencePieces& pieces) const {
+std::vector<std::int64_t> TranslationTokenizer::Vocabulary::encode(std::string_view text, bool is_source) const {
+  const SentencePieces::Model& model = *(is_source ? source : target).model_;
+  const std::vector<std::int64_t>& ids_of_pieces = is_source ? source_ids_ : target_ids_;
   std::vector<std::int64_t> encoded;
-  if (text.starts_with(kOpening)) {
-    if (const std::size_t end = text.find(kClosing); end != std::string_view::npos) {
-      encoded.push_back(find(text.substr(0, end + kClosing.size())).value_or(unk));
-      text.remove_prefix(end + kClosing.size());
+  std::string_view rest = text;
+  if (rest.starts_with(kOpening)) {
+    if (const std::size_t end = rest.find(kClosing); end != std::string_view::npos) {
+      encoded.push_back(find(rest.substr(0, end + kClosing.size())).value_or(unk));
+      rest.remove_prefix(end + kClosing.size());
     }
   }
-  for (const std::string& piece : pieces.encode(text)) encoded.push_back(find(piece).value_or(unk));
+  const EncodedPieces found = model.encode(rest);
+  encoded.reserve(encoded.size() + found.pieces.size() + 1);
+  for (const internal::TextPiece& piece : found.pieces) {
+    if (piece.id == model.table.unknown_id()) {  // the vocabulary may have what the pieces lack
+      encoded.push_back(find(std::string_view(found.text).substr(piece.begin, piece.end - piece.begin)).value_or(unk));
+    } else {
+      encoded.push_back(ids_of_pieces[static_cast<std::size_t>(piece.id)]);
+    }
+  }
   encoded.push_back(eos);
   return encoded;
+}
+
+std::string TranslationTokenizer::Vocabulary::decode(const std::vector<std::int64_t>& kept) const {
+  std::vector<SentencePieces::Model::Piece> pieces;
+  pieces.reserve(kept.size());
+  for (const std::int64_t id : kept) {
+    const auto place = static_cast<std::size_t>(id);
+    if (!special[place]) pieces.push_back({target_pieces_[place], tokens[place]});
+  }
+  return target.model_->decode(pieces);
 }
 
 TranslationTokenizer::TranslationTokenizer(std::shared_ptr<const Vocabulary> vocabulary)
@@ -89,12 +119,15 @@ TranslationTokenizer::TranslationTokenizer(std::shared_ptr<const Vocabulary> voc
 
 TranslationTokenizer::TranslationTokenizer(const SentencePieces& joint,
                                            const std::vector<std::string>& language_codes) {
-  auto vocabulary = std::make_shared<Vocabulary>(Vocabulary{.source = joint, .target = joint});
+  auto vocabulary = std::make_shared<Vocabulary>(joint, joint);
   std::vector<std::string>& tokens = vocabulary->tokens;
   tokens = {"</s>", "<unk>"};
-  const sentencepiece::SentencePieceProcessor& processor = joint.model_->processor;
-  for (int id = 0; id < processor.GetPieceSize(); ++id) {
-    if (!processor.IsControl(id) && !processor.IsUnknown(id)) tokens.push_back(processor.IdToPiece(id));
+  const internal::PieceTable& table = joint.model_->table;
+  for (std::int32_t id = 0; id < table.size(); ++id) {
+    const int kind = table.kind(id);
+    if (kind != internal::SentencePieceModel::control && kind != internal::SentencePieceModel::unknown) {
+      tokens.emplace_back(table.text(id));
+    }
   }
   for (const std::string& code : language_codes) {
     check_language_code(code);
@@ -117,7 +150,7 @@ std::string TranslationTokenizer::token(std::int64_t id) const {
 }
 
 std::vector<std::int64_t> TranslationTokenizer::encode_source(std::string_view text, std::string_view language) const {
-  if (language.empty()) return vocabulary_->encode(text, vocabulary_->source);
+  if (language.empty()) return vocabulary_->encode(text, true);
   const std::string code = std::string(kOpening) + std::string(language) + std::string(kClosing);
   if (!vocabulary_->find(code)) {
     std::string known;
@@ -125,21 +158,18 @@ std::vector<std::int64_t> TranslationTokenizer::encode_source(std::string_view t
     internal::fail("language is \"", language, "\", expected ",
                    known.empty() ? "none: the vocabulary has no language codes" : known);
   }
-  return vocabulary_->encode(code + std::string(text), vocabulary_->source);
+  return vocabulary_->encode(code + std::string(text), true);
 }
 
 std::vector<std::int64_t> TranslationTokenizer::encode_target(std::string_view text) const {
-  return vocabulary_->encode(text, vocabulary_->target);
+  return vocabulary_->encode(text, false);
 }
 
 std::string TranslationTokenizer::decode_target(const std::vector<std::int64_t>& ids) const {
-  std::vector<std::string> pieces;
   for (const std::int64_t id : ids) {
     internal::check(id >= 0 && id < size(), "an id is ", id, ", expected 0 to ", size() - 1);
-    const auto place = static_cast<std::size_t>(id);
-    if (!vocabulary_->special[place]) pieces.push_back(vocabulary_->tokens[place]);
   }
-  std::string text = vocabulary_->target.decode(pieces);
+  std::string text = vocabulary_->decode(ids);
   // Pieces that the target's model does not have keep their mark of a word's beginning.
   for (std::size_t at = text.find(kWordStart); at != std::string::npos; at = text.find(kWordStart, at)) {
     text.replace(at, kWordStart.size(), 1, ' ');

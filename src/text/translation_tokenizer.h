@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/json.h"
 #include "headway/tokenizer.h"
 
 namespace headway::inline v0 {
@@ -18,6 +19,9 @@ struct TextHash {
 };
 
 struct TranslationTokenizer::Vocabulary {
+  Vocabulary(SentencePieces source_pieces, SentencePieces target_pieces)
+      : source(std::move(source_pieces)), target(std::move(target_pieces)) {}
+
   SentencePieces source;
   SentencePieces target;
   std::vector<std::string> tokens = {};  // by id
@@ -33,8 +37,21 @@ struct TranslationTokenizer::Vocabulary {
   void index(const std::string& about, const std::string& eos_token, const std::string& unk_token,
              const std::string& pad_token);
   std::optional<std::int64_t> find(std::string_view token) const;
-  // The ids of a text with </s> at the end, cut into pieces by `pieces`.
-  std::vector<std::int64_t> encode(std::string_view text, const SentencePieces& pieces) const;
+  // Refuse a vocabulary of other pieces: by the tokens, and where `config` is our own by their order. Errors begin with
+  // `about`.
+  void check_pieces(const std::string& about) const;
+  void check_own_order(const internal::Json& config, const std::string& about) const;
+  // The ids of a text with </s> at the end, cut into pieces by one side's model.
+  std::vector<std::int64_t> encode(std::string_view text, bool is_source) const;
+  // The text of ids without the special ones, by the target's pieces.
+  std::string decode(const std::vector<std::int64_t>& kept) const;
+
+ private:
+  // The vocabulary's ids of a model's pieces.
+  std::vector<std::int64_t> ids_of(const SentencePieces& pieces) const;
+
+  std::vector<std::int64_t> source_ids_ = {}, target_ids_ = {};  // by the side's own ids; unk where there is none
+  std::vector<std::int32_t> target_pieces_ = {};                 // by id: the target's piece
 };
 
 // The language of a token like ">>deu<<".

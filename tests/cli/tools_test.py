@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import pty
 import shutil
 import signal
 import subprocess
@@ -113,6 +114,37 @@ class Tokenizer(ProgramTest):
         self.assertEqual(self.good("tokenizer", "decode", "--tokenizer", "tokenizer", ids.strip()), "ka mo\n")
         zeros = self.good("tokenizer", "encode", "--tokenizer", "tokenizer", "--target", "--zero", data="ka\nmo\0ti")
         self.assertEqual(len(zeros.splitlines()), 2)
+
+    def test_control_characters_are_shown(self):
+        vocabulary = {"[UNK]": 0, "\x1b[31mred": 1, "\x9b2J": 2, "a\u202eb": 3}
+        (self.work / "words").mkdir()
+        (self.work / "words/tokenizer.json").write_text(json.dumps({
+            "pre_tokenizer": {"type": "WhitespaceSplit"}, "decoder": {"type": "Fuse"},
+            "model": {"type": "WordLevel", "unk_token": "[UNK]", "vocab": vocabulary}}), encoding="utf-8")
+        text = "\x1b[31mred \x9b2J a\u202eb"
+        shown = self.good("tokenizer", "encode", "--tokenizer", "words", text)
+        self.assertEqual(shown, "\\x1b[31mred \\u009b2J a\\u202eb\n")
+        # Decoded texts keep what they have, but not on a terminal.
+        decode = ["tokenizer", "decode", "--tokenizer", "words", "1"]
+        self.assertEqual(self.good(*decode), "\x1b[31mred\n")
+        mine, its = pty.openpty()
+        subprocess.run([program_test.program, *decode], stdout=its, check=True, timeout=100, cwd=self.work)
+        os.close(its)
+        self.assertEqual(os.read(mine, 4000).decode().strip(), "\\x1b[31mred")
+        os.close(mine)
+        # Errors that name an entry of a file.
+        self.good("tokenizer", "train", "pairs.tsv", "--output", "marian", "--languages", "deu", "--vocab-size", 300)
+        (self.work / "marian/vocab.json").write_text(json.dumps({"\x1b]0;title": "x"}), encoding="utf-8")
+        done = self.bad(1, "\\x1b]0;title", "tokenizer", "encode", "--tokenizer", "marian", "ka")
+        self.assertNotIn("\x1b", done.stderr)
+
+    def test_shuffled_vocabulary(self):
+        self.good("tokenizer", "train", "pairs.tsv", "--output", "marian", "--languages", "deu", "--vocab-size", 300)
+        vocabulary = json.loads((self.work / "marian/vocab.json").read_text(encoding="utf-8"))
+        names = list(vocabulary)
+        names[270], names[280] = names[280], names[270]
+        (self.work / "marian/vocab.json").write_text(json.dumps({name: n for n, name in enumerate(names)}))
+        self.bad(1, "vocab.json: the token of id 270 is", "tokenizer", "encode", "--tokenizer", "marian", "ka")
 
     def test_hugging_face(self):
         vocabulary = {"[UNK]": 0, "good": 1, "morn": 2, "##ing": 3, "!": 4, "[S]": 5}

@@ -207,8 +207,120 @@ def text_tokenizer_seeds():
     }
 
 
-SEEDS = {"safetensors": safetensors_seeds, "marian_config": marian_config_seeds,
-         "model_config": model_config_seeds, "tokenizer": tokenizer_seeds, "text_tokenizer": text_tokenizer_seeds, "pairs": pairs_seeds}
+def checkpoint_seeds():
+    metadata = {"format": "headway-checkpoint-1", "step": "3", "seed": "7", "loss": "0.5", "skipped_steps": "0",
+                "skipped_in_a_row": "0", "state": "{}"}
+    tensors = {"model.a": tensor("F32", [2], 0, 8), "optimizer.a.mean": tensor("F32", [2], 8, 16)}
+    files = {"whole": file_of({"__metadata__": metadata} | tensors, bytes(16)),
+             "nameless": file_of({"__metadata__": metadata, "x": tensor("U8", [1], 0, 1)}, bytes(1)),
+             "no_metadata": file_of(tensors, bytes(16)), "nothing": b""}
+    for key, value in {"format": "x", "step": "4", "seed": "-1", "loss": "nan"}.items():
+        files[key] = file_of({"__metadata__": metadata | {key: value}} | tensors, bytes(16))
+    return files | {"cut": files["whole"][:-4]}
+
+
+def generation_config_seeds():
+    configs = {
+        "greedy": {"max_length": 20, "eos_token_id": 2, "bos_token_id": 0, "decoder_start_token_id": 0},
+        "sampling": {"do_sample": True, "temperature": 0.6, "top_k": 50, "top_p": 0.9, "min_p": 0.1,
+                     "eos_token_id": [1, 2]},
+        "beams": {"num_beams": 4, "length_penalty": 2.0, "early_stopping": True, "no_repeat_ngram_size": 3},
+        "rules": {"bad_words_ids": [[1], [2, 3]], "suppress_tokens": [5], "begin_suppress_tokens": [6],
+                  "forced_bos_token_id": 1, "forced_eos_token_id": [2], "repetition_penalty": 1.3, "min_length": 4},
+        "never": {"early_stopping": "never", "min_new_tokens": 2, "max_new_tokens": 7},
+        "huge": {"max_length": -(1 << 63), "no_repeat_ngram_size": (1 << 63) - 1}, "kinds": {"top_k": 1.5},
+    }
+    files = {name: text_of(config) for name, config in configs.items()}
+    odd = {"odd_" + name: content + b" " * (1 - len(content) % 2) for name, content in files.items()}  # config.json
+    return files | odd | {"nothing": b""}
+
+
+def training_config_seeds():
+    return {
+        "translation": b'// a comment\n{"data": "a.tsv", "source_language": "eng", "target_language": "deu",'
+                       b' "vocab_size": 400, "width": 64, "heads": 4, "dropout": 0.1, "pieces": "bpe",'
+                       b' "schedule": "cosine", "output": "m"}',
+        "fine_tuning": b'{"model": "m", "task": "classify", "data": "a.csv", "output": "o", "epochs": 2}',
+        "range": b'{"dropout": 2}', "kind": b'{"heads": "4"}', "unknown": b'{"head": 4}', "array": b"[]",
+        "nothing": b"",
+        "huge": b'{"seed": 18446744073709551615, "max_steps": 1e400}',
+    }
+
+
+def sentences_seeds():
+    return {
+        "plain": "Good morning. How are you? Fine!\nDr. A. Smith has 3.5 m of it.\r\nnext".encode(),
+        "quotes": "\u201eJa.\u201c Er ging. \u00bbNein\u2026\u00ab z. B. (so.) Und".encode(),
+        "chinese": "\u4f60\u597d\u3002\u518d\u89c1\uff01\u771f\u7684\uff1f\u662f".encode(),
+        "controls": b"\x1b[31m red \xc2\x9b2J \xe2\x80\xae \x00",
+        "not_utf8": b"a\xff\xe2\x82 \xed\xa0\x80 \xf4\x90\x80\x80.",
+        "long": b"word " * 100 + b"x" * 200, "nothing": b"",
+    }
+
+
+def examples_seeds():
+    questions = {"data": [{"paragraphs": [{"context": "A f\u00fcr B", "qas": [
+        {"id": "1", "question": "Who?", "answers": [{"text": "B", "answer_start": 6}]}]}]}]}
+    return {
+        "csv": 'text,label\n"a, ""b""",x\nc,y\n'.encode(), "tsv": b"a\tx\nb\ty\n",
+        "json": text_of([{"text": "a", "label": "x"}, ["b", "y"]]),
+        "parts": text_of({"train": [["a", "x"]], "test": []}),
+        "jsonl": text_of({"text": "a", "label": "x"}) + b"\n" + text_of({"text": "b", "label": "y"}),
+        "spans": text_of([{"text": "f\u00fcr B", "spans": [{"begin": 4, "end": 5, "label": "P"}]}]),
+        "restaurant": text_of([{"userInput": {"text": "at 5"}, "labels": [
+            {"slot": "time", "valueSpan": {"startIndex": 3, "endIndex": 4}}]}]),
+        "questions": text_of(questions), "nothing": b"", "quote": b'a,"b', "not_utf8": b"a\t\xff\n",
+    }
+
+
+def varint(number):
+    parts = bytearray()
+    while number > 127:
+        parts.append(number & 127 | 128)
+        number >>= 7
+    return bytes(parts) + bytes([number])
+
+
+def sentence_pieces_seeds():
+    """Model files of each method, with small character maps."""
+
+    def field(number, content):
+        if isinstance(content, int):
+            return varint(number << 3) + varint(content)
+        return varint(number << 3 | 2) + varint(len(content)) + content
+
+    def piece(text, score=-1.0, kind=1):
+        return field(1, field(1, text.encode()) + b"\x15" + struct.pack("<f", score) + field(3, kind))
+
+    def rules(units, texts):
+        return field(3, field(2, struct.pack(f"<I{len(units)}I", 4 * len(units), *units) + texts))
+
+    pieces = piece("<unk>", 0, 2) + piece("</s>", 0, 3)
+    words = piece("\u2581a", -2) + piece("a", -3) + piece("aa", -2.5) + piece("few", -4) + piece("\u00f6", -5)
+    files = {"unigram": pieces + words, "bpe": pieces + words + field(2, field(3, 2)),
+             "words": pieces + words + field(2, field(3, 3)), "characters": pieces + words + field(2, field(3, 4)),
+             "symbols": pieces + words + piece("aaa", 0, 4) + piece("aaaa", 0, 4) + piece("b", 0, 5),
+             "unused": pieces + piece("a", -1) + piece("aa", -1, 5) + piece("aaa", -2, 5) + field(2, field(3, 2)),
+             "flags": pieces + words + field(2, field(24, 1) + field(44, b"??"))
+                      + field(3, field(3, 0) + field(4, 0) + field(5, 0)),
+             "bytes": pieces + words + piece("<0x41>", 0, 6) + field(2, field(35, 1)), "nothing": b""}
+    # Children of the root at 0 ^ label: "a" (97) becomes the text at the value of unit 8.
+    units = [0] * 112
+    units[97] = (97 ^ 8) << 10 | 1 << 8 | 97
+    units[8] = 1 << 31
+    files["map"] = pieces + words + rules(units, b"bc\0")
+    files["denormalizer"] = pieces + words + b"\x2a" + rules(units, b"bc\0")[1:]
+    units[97] = 97 << 10 | 97
+    files["cycle"] = pieces + words + rules(units, b"bc\0")
+    files["far"] = pieces + words + rules([0xFFFFFFFF] * 4 + [0x7FFFFF61] * 100, b"\0")
+    return files | {"cut": files["map"][:-3]}
+
+
+SEEDS = {"safetensors": safetensors_seeds, "marian_config": marian_config_seeds, "model_config": model_config_seeds,
+         "generation_config": generation_config_seeds, "training_config": training_config_seeds,
+         "checkpoint": checkpoint_seeds, "tokenizer": tokenizer_seeds, "text_tokenizer": text_tokenizer_seeds,
+         "sentence_pieces": sentence_pieces_seeds, "pairs": pairs_seeds, "examples": examples_seeds,
+         "sentences": sentences_seeds}
 
 
 def main():

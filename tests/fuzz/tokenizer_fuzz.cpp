@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "../support/piece_file.h"
 #include "headway/error.h"
 #include "headway/tokenizer.h"
 #include "input_file.h"
@@ -11,14 +12,24 @@ namespace {
 
 using headway_fuzz::InputDirectory;
 
-// A directory with source.spm and target.spm, learned from a few sentences.
+// A directory with source.spm and target.spm that have the pieces of the seeds.
 const InputDirectory& directory_with_pieces() {
   static const InputDirectory directory;
   static const bool written = [] {
-    std::vector<std::string> sentences;
-    for (int n = 0; n < 60; ++n) sentences.push_back("a few words of text " + std::to_string(n) + " and more");
+    headway_test::PieceFile file;
+    file.pieces.insert(file.pieces.end(), {{"</s>", 0, headway_test::kControlPiece},
+                                           {"\xE2\x96\x81"
+                                            "a",
+                                            -2},
+                                           {"\xE2\x96\x81"
+                                            "few",
+                                            -3},
+                                           {"w", -3},
+                                           {"ord", -4},
+                                           {"s", -3}});
+    const std::string bytes = file.bytes();
     for (const char* name : {"source.spm", "target.spm"}) {
-      headway::SentencePieces::train(sentences, directory.path() / name, {.vocab_size = 30, .byte_fallback = false});
+      directory.write(name, reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
     }
     return true;
   }();
@@ -42,7 +53,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t siz
     for (const std::int64_t id : {tokenizer.eos_id(), tokenizer.unk_id(), tokenizer.pad_id()}) {
       require(id >= 0 && id < tokenizer.size());
     }
-    for (const std::int64_t id : tokenizer.encode_source("words of text")) require(id >= 0 && id < tokenizer.size());
+    std::vector<std::int64_t> ids = tokenizer.encode_source("a few words of text");
+    for (const std::int64_t id : ids) require(id >= 0 && id < tokenizer.size());
+    for (std::int64_t id = 0; id < tokenizer.size(); ++id) ids.push_back(id);
+    tokenizer.decode_target(ids);
   } catch (const headway::Error&) {
     // what a file says is refused by name
   }

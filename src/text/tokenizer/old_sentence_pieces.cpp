@@ -145,7 +145,7 @@ class SentencePieceFamily {
     check(unknown < pieces_.size(), parts_.about, ": unk_id is ", model_.unknown_id);
     use_unigram(static_cast<std::int64_t>(unknown), "PegasusTokenizer");
     made_.normalizer = sequence("normalizers", {character_map(), replaced("Regex", " {2,}", " ")});
-    if (model_.character_map.empty()) made_.normalizer = replaced("Regex", " {2,}", " ");
+    if (model_.normalizer.character_map.empty()) made_.normalizer = replaced("Regex", " {2,}", " ");
     made_.post_processor = parts_.template_of({{"$A"}, {end}}, {{"$A"}, {"$B"}, {end}});
     return finish(false);
   }
@@ -199,8 +199,8 @@ class SentencePieceFamily {
   }
 
   Json character_map() const {
-    if (model_.character_map.empty()) return {};
-    return {{"type", "Precompiled"}, {"precompiled_charsmap", base64_of(model_.character_map)}};
+    if (model_.normalizer.character_map.empty()) return {};
+    return {{"type", "Precompiled"}, {"precompiled_charsmap", base64_of(model_.normalizer.character_map)}};
   }
 
   void number_pieces() {
@@ -262,7 +262,13 @@ OldTokenizer convert_sentence_pieces(OldParts parts, std::string_view file, cons
     family = file == "spiece.model" ? "t5" : file == "tokenizer.model" ? "llama" : "xlmroberta";
   }
   const std::string about = parts.about;
-  const bool bpe = model.bpe;
+  using Method = SentencePieceModel::Method;
+  check(model.method == Method::unigram || model.method == Method::bpe, about, ": model_type is ",
+        static_cast<int>(model.method), ", expected 1 (unigram) or 2 (BPE)");
+  const auto count = static_cast<std::int64_t>(model.pieces.size());
+  check(model.unknown_id >= 0 && model.unknown_id < count, about, ": unk_id is ", model.unknown_id, ", expected 0 to ",
+        count - 1);
+  const bool bpe = model.method == Method::bpe;
   SentencePieceFamily made(std::move(parts), std::move(model));
   const auto expect = [&](bool wants_bpe) {
     check(bpe == wants_bpe, about, ": is a model of ", bpe ? "BPE" : "unigram", " pieces, which the tokenizer of ",

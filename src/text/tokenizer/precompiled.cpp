@@ -1,10 +1,9 @@
-// SentencePiece's compiled character map: a double-array trie from characters to texts.
+// The normalizer of tokenizer.json that has SentencePiece's compiled character map.
 #include <array>
-#include <cstring>
-#include <optional>
 
 #include "base/check.h"
 #include "base/utf8.h"
+#include "text/tokenizer/character_map.h"
 #include "text/tokenizer/json_fields.h"
 #include "text/tokenizer/normalizer.h"
 
@@ -38,26 +37,7 @@ std::string decoded_base64(std::string_view text, const std::string& about) {
 
 class PrecompiledMap : public TextNormalizer {
  public:
-  PrecompiledMap(const std::string& bytes, const std::string& about) {
-    check(bytes.size() >= 4, about, ": precompiled_charsmap has ", bytes.size(), " bytes, expected at least 4");
-    std::uint32_t size = 0;
-    for (int n = 0; n < 4; ++n)
-      size |= std::uint32_t{static_cast<unsigned char>(bytes[static_cast<std::size_t>(n)])} << 8 * n;
-    check(size % 4 == 0 && size <= bytes.size() - 4, about, ": precompiled_charsmap has a trie of ", size,
-          " bytes, expected at most ", bytes.size() - 4, " and a multiple of 4");
-    units_.resize(size / 4);
-    for (std::size_t n = 0; n < units_.size(); ++n) {
-      for (std::size_t b = 0; b < 4; ++b) {
-        units_[n] |= std::uint32_t{static_cast<unsigned char>(bytes[4 + 4 * n + b])} << 8 * b;
-      }
-    }
-    texts_ = bytes.substr(4 + size);
-    check(is_utf8(texts_), about, ": precompiled_charsmap maps to what is not UTF-8");
-    for (std::size_t c = 0; c < ascii_.size(); ++c) {
-      const char one = static_cast<char>(c);
-      ascii_[c] = find({&one, 1});
-    }
-  }
+  PrecompiledMap(const std::string& bytes, const std::string& about) : map_(bytes, about) {}
 
   void apply(NormalizedText& text) const override {
     if (is_unchanged_ascii(text.text)) return;
@@ -76,7 +56,7 @@ class PrecompiledMap : public TextNormalizer {
   bool is_unchanged_ascii(std::string_view text) const {
     for (const char c : text) {
       const auto byte = static_cast<unsigned char>(c);
-      if (byte >= 0x80 || byte == '\r' || ascii_[byte]) return false;
+      if (byte >= 0x80 || byte == '\r' || map_.single(byte)) return false;
     }
     return true;
   }
@@ -96,41 +76,16 @@ class PrecompiledMap : public TextNormalizer {
     return at;
   }
 
-  // What the shortest prefix of `key` that the map has becomes.
-  std::optional<std::string_view> find(std::string_view key) const {
-    // A unit: a label in the low byte, a flag for a leaf, and the offset of its children.
-    const auto offset = [](std::uint32_t unit) { return unit >> 10 << ((unit & (1u << 9)) >> 6); };
-    if (units_.empty()) return {};
-    std::size_t at = offset(units_[0]);
-    for (const char c : key) {
-      const auto byte = static_cast<unsigned char>(c);
-      if (byte == 0) break;
-      at ^= byte;
-      if (at >= units_.size()) return {};
-      const std::uint32_t unit = units_[at];
-      if ((unit & (1u << 31 | 0xFF)) != byte) return {};
-      at ^= offset(unit);
-      if (at >= units_.size()) return {};
-      if ((unit >> 8 & 1) != 0) {
-        const std::size_t begin = units_[at] & ((1u << 31) - 1);
-        if (begin >= texts_.size() || (static_cast<unsigned char>(texts_[begin]) & 0xC0) == 0x80)
-          return std::string_view();
-        return std::string_view(texts_.c_str() + begin);  // up to the zero byte
-      }
-    }
-    return {};
-  }
-
   bool apply_grapheme(std::string_view grapheme, std::vector<CharacterChange>& changes) const {
     constexpr std::size_t kLongest = 6;
     if (grapheme.size() == 1 && static_cast<signed char>(grapheme[0]) >= 0) {
-      const auto& found = ascii_[static_cast<unsigned char>(grapheme[0])];
+      const auto& found = map_.single(static_cast<unsigned char>(grapheme[0]));
       if (found) replace(grapheme, *found, changes);
       if (!found) changes.push_back({static_cast<unsigned char>(grapheme[0]), 0});
       return found.has_value();
     }
     if (grapheme.size() < kLongest) {
-      if (const auto found = find(grapheme)) {
+      if (const auto found = map_.find_shortest(grapheme)) {
         replace(grapheme, *found, changes);
         return true;
       }
@@ -138,7 +93,7 @@ class PrecompiledMap : public TextNormalizer {
     bool modified = false;
     for_each_character(grapheme, [&](char32_t c, std::size_t begin, std::size_t end) {
       const std::string_view part = grapheme.substr(begin, end - begin);
-      if (const auto found = find(part)) {
+      if (const auto found = map_.find_shortest(part)) {
         modified = true;
         replace(part, *found, changes);
       } else {
@@ -159,9 +114,7 @@ class PrecompiledMap : public TextNormalizer {
     if (difference < 0 && !changes.empty()) changes.back().change += difference;
   }
 
-  std::vector<std::uint32_t> units_;
-  std::string texts_;  // each ends with a zero byte
-  std::array<std::optional<std::string_view>, 128> ascii_;
+  CharacterMap map_;
 };
 
 }  // namespace

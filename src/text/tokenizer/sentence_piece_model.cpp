@@ -1,6 +1,7 @@
 #include "text/tokenizer/sentence_piece_model.h"
 
 #include <bit>
+#include <cmath>
 
 #include "base/check.h"
 #include "base/utf8.h"
@@ -35,7 +36,7 @@ class MessageReader {
         bytes_ = take(4);
         break;
       default:
-        fail(about_, ": is not a SentencePiece model: a field of wire type ", key & 7);
+        fail(about_, ": is not a complete SentencePiece model: a field of wire type ", key & 7);
     }
     wire_ = static_cast<int>(key & 7);
     return true;
@@ -53,7 +54,7 @@ class MessageReader {
 
  private:
   void expect(int wire) const {
-    check(wire_ == wire, about_, ": is not a SentencePiece model: field ", field_, " has wire type ", wire_,
+    check(wire_ == wire, about_, ": is not a complete SentencePiece model: field ", field_, " has wire type ", wire_,
           ", expected ", wire);
   }
   std::uint64_t varint() {
@@ -63,10 +64,10 @@ class MessageReader {
       value |= std::uint64_t{byte & 0x7Fu} << shift;
       if (byte < 0x80) return value;
     }
-    fail(about_, ": is not a SentencePiece model: a number has more than 64 bits");
+    fail(about_, ": is not a complete SentencePiece model: a number has more than 64 bits");
   }
   std::string_view take(std::uint64_t count) {
-    check(count <= rest_.size(), about_, ": is not a SentencePiece model: it ends inside a field");
+    check(count <= rest_.size(), about_, ": is not a complete SentencePiece model: it ends inside a field");
     const std::string_view taken = rest_.substr(0, count);
     rest_.remove_prefix(count);
     return taken;
@@ -84,21 +85,43 @@ SentencePieceModel::Piece read_piece(std::string_view bytes, const std::string& 
   for (MessageReader reader(bytes, about); reader.next();) {
     if (reader.field() == 1) piece.text = reader.bytes();
     if (reader.field() == 2) piece.score = reader.real();
-    if (reader.field() == 3) piece.kind = static_cast<int>(reader.number() & 0xFF);
+    if (reader.field() == 3) {
+      const std::uint64_t kind = reader.number();
+      const bool known = kind >= SentencePieceModel::normal && kind <= SentencePieceModel::byte;
+      if (known) piece.kind = static_cast<int>(kind);
+    }
   }
+  check(!piece.text.empty(), about, ": a piece is empty");
+  check(piece.text.size() <= SentencePieceModel::kLongestPiece, about, ": a piece has ", piece.text.size(),
+        " bytes, expected at most ", SentencePieceModel::kLongestPiece);
   check(is_utf8(piece.text), about, ": a piece is not UTF-8");
+  check(std::isfinite(piece.score), about, ": the score of the piece \"", piece.text, "\" is ", piece.score,
+        ", expected a finite number");
   return piece;
 }
 
 void read_training(std::string_view bytes, SentencePieceModel& model, const std::string& about) {
   for (MessageReader reader(bytes, about); reader.next();) {
     if (reader.field() == 3) {
-      check(reader.number() == 1 || reader.number() == 2, about, ": model_type is ", reader.number(),
-            ", expected 1 (unigram) or 2 (BPE)");
-      model.bpe = reader.number() == 2;
+      const std::uint64_t method = reader.number();
+      check(method >= 1 && method <= 4, about, ": model_type is ", method,
+            ", expected 1 (unigram), 2 (BPE), 3 (words) or 4 (characters)");
+      model.method = static_cast<SentencePieceModel::Method>(method);
     }
+    if (reader.field() == 24) model.spaces_behind = reader.number() != 0;
     if (reader.field() == 35) model.byte_fallback = reader.number() != 0;
     if (reader.field() == 40) model.unknown_id = static_cast<std::int64_t>(reader.number());
+    if (reader.field() == 44) model.unknown_text = reader.bytes();
+  }
+  check(is_utf8(model.unknown_text), about, ": unk_surface is not UTF-8");
+}
+
+void read_rules(std::string_view bytes, PieceRules& rules, const std::string& about) {
+  for (MessageReader reader(bytes, about); reader.next();) {
+    if (reader.field() == 2) rules.character_map = reader.bytes();
+    if (reader.field() == 3) rules.add_prefix = reader.number() != 0;
+    if (reader.field() == 4) rules.remove_extra_spaces = reader.number() != 0;
+    if (reader.field() == 5) rules.escape_spaces = reader.number() != 0;
   }
 }
 
@@ -113,16 +136,10 @@ SentencePieceModel SentencePieceModel::parse(std::string_view bytes, const std::
       model.pieces.push_back(read_piece(reader.bytes(), about));
     }
     if (reader.field() == 2) read_training(reader.bytes(), model, about);
-    if (reader.field() == 3) {
-      for (MessageReader rules(reader.bytes(), about); rules.next();) {
-        if (rules.field() == 2) model.character_map = rules.bytes();
-      }
-    }
+    if (reader.field() == 3) read_rules(reader.bytes(), model.normalizer, about);
+    if (reader.field() == 5) read_rules(reader.bytes(), model.denormalizer.emplace(), about);
   }
-  const auto count = static_cast<std::int64_t>(model.pieces.size());
-  check(count > 0, about, ": has no pieces");
-  check(model.unknown_id >= 0 && model.unknown_id < count, about, ": unk_id is ", model.unknown_id, ", expected 0 to ",
-        count - 1);
+  check(!model.pieces.empty(), about, ": has no pieces");
   return model;
 }
 
