@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/cut_text.h"
 #include "base/utf8.h"
 
 namespace headway::inline v0 {
@@ -12,6 +13,9 @@ namespace {
 const StackOptions& reading_stack(const TransformerModelOptions& options) {
   return options.kind == ModelKind::decoder ? options.decoder : options.encoder;
 }
+
+// So many bytes of a text are looked at where the model has a limit of tokens, which is far below.
+constexpr std::size_t kLongestRead = std::size_t{1} << 20;
 
 // The token that stands for a text that has none.
 std::int64_t token_of_nothing(const TransformerModelOptions& options) {
@@ -49,8 +53,13 @@ void TaskModel::check_ids(const TokenizedText& text) const {
 }
 
 TokenizedText TaskModel::tokenize(std::string_view text, const std::string* second, TextNotes& notes) const {
+  // What a model with a limit cannot read anyway would take hundreds of bytes of memory for each of its own.
+  const auto beginning = [&](std::string_view whole) {
+    return max_length > 0 ? whole.substr(0, cut_place(whole, kLongestRead)) : whole;
+  };
   const auto tokens_of = [&](const TokenizeOptions& options) {
-    return second == nullptr ? tokenizer.tokenize(text, options) : tokenizer.tokenize(text, *second, options);
+    return second == nullptr ? tokenizer.tokenize(beginning(text), options)
+                             : tokenizer.tokenize(beginning(text), beginning(*second), options);
   };
   TokenizedText tokens = tokens_of({});
   const auto count = static_cast<std::int64_t>(tokens.ids.size());
