@@ -19,7 +19,7 @@ namespace cli {
 // up to this size, too, so that memory does not grow with the input.
 constexpr std::size_t kLongestText = std::size_t{1} << 20;
 // The parts of a long one, in bytes: small, so that answers flow.
-constexpr std::size_t kLongestPart = std::size_t{1} << 16;
+constexpr std::size_t kLongestPart = std::size_t{1} << 14;
 
 // What is done with a long text. Standard error says so, once for each.
 enum class LongTexts {

@@ -14,9 +14,6 @@ const StackOptions& reading_stack(const TransformerModelOptions& options) {
   return options.kind == ModelKind::decoder ? options.decoder : options.encoder;
 }
 
-// So many bytes of a text are looked at where the model has a limit of tokens, which is far below.
-constexpr std::size_t kLongestRead = std::size_t{1} << 20;
-
 // The token that stands for a text that has none.
 std::int64_t token_of_nothing(const TransformerModelOptions& options) {
   if (!options.eos_ids.empty()) return options.eos_ids.front();
@@ -53,13 +50,10 @@ void TaskModel::check_ids(const TokenizedText& text) const {
 }
 
 TokenizedText TaskModel::tokenize(std::string_view text, const std::string* second, TextNotes& notes) const {
-  // What a model with a limit cannot read anyway would take hundreds of bytes of memory for each of its own.
-  const auto beginning = [&](std::string_view whole) {
-    return max_length > 0 ? whole.substr(0, cut_place(whole, kLongestRead)) : whole;
-  };
   const auto tokens_of = [&](const TokenizeOptions& options) {
-    return second == nullptr ? tokenizer.tokenize(beginning(text), options)
-                             : tokenizer.tokenize(beginning(text), beginning(*second), options);
+    return second == nullptr
+               ? tokenizer.tokenize(beginning_of(text, max_length), options)
+               : tokenizer.tokenize(beginning_of(text, max_length), beginning_of(*second, max_length), options);
   };
   TokenizedText tokens = tokens_of({});
   const auto count = static_cast<std::int64_t>(tokens.ids.size());
@@ -78,6 +72,11 @@ TokenizedText TaskModel::tokenize(std::string_view text, const std::string* seco
   }
   check_ids(tokens);
   return tokens;
+}
+
+std::string_view beginning_of(std::string_view text, std::int64_t max_length) {
+  constexpr std::size_t kLongest = std::size_t{1} << 20;
+  return max_length > 0 ? text.substr(0, cut_place(text, kLongest)) : text;
 }
 
 std::vector<std::string> label_names(const TransformerModelOptions& options) {

@@ -231,7 +231,7 @@ class LongLines(ProgramTest):
         self.assertEqual({row[0] for row in rows}, {"1", "2", "3"})
 
     def test_summaries_read_the_beginning(self):
-        text = "Attention is all you need." + " " * MIB + "x" * 1000
+        text = "Attention is all you need. " * 60_000
         for flags, which in (["--lines"], "line 1"), ([], "the text"):
             done = self.call("summarize", "--max-new-tokens", 2, "--model", MODELS / "titles", *flags, data=text)
             self.assertEqual(done.returncode, 0, done.stderr)
