@@ -13,7 +13,6 @@ compiles by itself, and a loop of one's own around the compiled model.
 
 import argparse
 import ctypes
-import json
 import pathlib
 import statistics
 import sys
@@ -22,6 +21,7 @@ import time
 
 import torch
 from c_interface import load_library
+from cuda_sides import first_runs, print_table
 
 SHORT = 32  # tokens of the short runs
 
@@ -164,19 +164,6 @@ def agreement(a, b):
     return statistics.mean(int(c[0]) if len(c) else a.shape[1] for c in counts)
 
 
-def print_kernels(work):
-    """The kernels of some work: their number and time."""
-    from torch.profiler import ProfilerActivity, profile
-
-    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
-        work()
-        torch.cuda.synchronize()
-    rows = [row for row in profiler.key_averages() if row.device_time_total > 0]
-    for row in sorted(rows, key=lambda row: -row.device_time_total)[:24]:
-        each = row.device_time_total / row.count
-        print(f"  {row.device_time_total / 1e3:9.3f} ms {row.count:6} x {each:8.1f} us  {row.key[:100]}", flush=True)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--interface", type=pathlib.Path, required=True, help="the library of the interface")
@@ -215,33 +202,21 @@ def main():
 
     for batch in arguments.batch:
         prompts = torch.randint(0, 32000, (batch, arguments.prompt), generator=torch.Generator().manual_seed(batch))
-        times, tokens = {}, {}
+        times, tokens, rates = {}, {}, {}
         torch._dynamo.reset()  # so that another batch size does not make the compiled model a general one
-        for side in list(sides):
-            try:  # the first runs compile and record
-                begin = time.perf_counter()
-                side.prepare()
-                tokens[side.name] = side.run(prompts, arguments.tokens)
-                side.run(prompts, SHORT)
-                print(f"  {side.name}: first runs in {time.perf_counter() - begin:.1f} s", flush=True)
-                times[side.name] = []
-            except Exception as error:  # one way of calling transformers may not work in its version
-                print(f"  {side.name}: left out: {type(error).__name__}: {str(error)[:300]}", flush=True)
-                sides.remove(side)
-        for _ in range(arguments.rounds):
-            for side in sides:
-                long, result = timed(side, prompts, arguments.tokens)
-                short, _ = timed(side, prompts, SHORT)
-                times[side.name].append((long, short))
-                if not torch.equal(result, tokens[side.name]):
-                    print(f"  {side.name}: other tokens than in the run before")
-        rates = {}
-        for side in sides:
+
+        def first(side):
+            side.prepare()
+            tokens[side.name] = side.run(prompts, arguments.tokens)
+            side.run(prompts, SHORT)
+            times[side.name] = []
+            return "first runs"
+
+        def row_of(side):
             long = statistics.median(t[0] for t in times[side.name])
             step = statistics.median((t[0] - t[1]) / (arguments.tokens - SHORT) for t in times[side.name])
             rates[side.name] = batch / step
-            row = {
-                "side": side.name,
+            return {
                 "batch": batch,
                 "step_us": round(step * 1e6, 1),
                 "tokens_per_s": round(batch / step),
@@ -250,9 +225,16 @@ def main():
                 "share_of_4.8TB": round(weight_bytes / step / 4.8e12, 3),
                 "agrees_with_headway": agreement(tokens[side.name], tokens["Headway"]),
             }
-            print(json.dumps(row), flush=True)
-            if arguments.profile:
-                print_kernels(lambda side=side: side.run(prompts, SHORT))
+
+        first_runs(sides, first)
+        for _ in range(arguments.rounds):
+            for side in sides:
+                long, result = timed(side, prompts, arguments.tokens)
+                short, _ = timed(side, prompts, SHORT)
+                times[side.name].append((long, short))
+                if not torch.equal(result, tokens[side.name]):
+                    print(f"  {side.name}: other tokens than in the run before")
+        print_table(sides, row_of, (lambda side: side.run(prompts, SHORT)) if arguments.profile else None)
         others = [rate for name, rate in rates.items() if name != "Headway"]
         if others:
             print(f"batch {batch}: Headway is {rates['Headway'] / max(others):.2f} x the better of transformers")

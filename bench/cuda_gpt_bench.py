@@ -21,6 +21,7 @@ import time
 import torch
 import torch.nn.functional as F
 from c_interface import load_library
+from cuda_sides import first_runs, print_table
 
 VOCABULARY, LENGTH, BATCH, BATCHES = 65, 256, 64, 8
 LAYERS, HEADS, WIDTH, DROPOUT = 6, 6, 384, 0.2
@@ -182,19 +183,6 @@ class HeadwaySide:
         return request.loss
 
 
-def print_kernels(work):
-    """The kernels of some work: their number and time."""
-    from torch.profiler import ProfilerActivity, profile
-
-    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
-        work()
-        torch.cuda.synchronize()
-    rows = [row for row in profiler.key_averages() if row.device_time_total > 0]
-    for row in sorted(rows, key=lambda row: -row.device_time_total)[:24]:
-        each = row.device_time_total / row.count
-        print(f"  {row.device_time_total / 1e3:9.3f} ms {row.count:6} x {each:8.1f} us  {row.key[:100]}", flush=True)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--interface", type=pathlib.Path, required=True, help="the library of the interface")
@@ -218,14 +206,7 @@ def main():
         sides.append(TorchSide(Gpt().cuda(), batches, None if mode == "default" else mode))
     headway.load(sides[1].model)
     print("losses before training:", {side.name: round(side.evaluate(), 4) for side in sides}, flush=True)
-    for side in list(sides):
-        begin = time.perf_counter()
-        try:
-            loss = side.train(arguments.steps)
-            print(f"{side.name}: loss {loss:.3f} after {arguments.steps} steps, {time.perf_counter() - begin:.1f} s")
-        except Exception as error:
-            print(f"{side.name}: left out: {type(error).__name__}: {str(error)[:300]}", flush=True)
-            sides.remove(side)
+    first_runs(sides, lambda side: f"loss {side.train(arguments.steps):.3f} after {arguments.steps} steps")
     times = {side.name: [] for side in sides}
     for _ in range(arguments.rounds):
         for side in sides:
@@ -233,15 +214,16 @@ def main():
             begin = time.perf_counter()
             side.train(arguments.steps)
             times[side.name].append((time.perf_counter() - begin) / arguments.steps)
-    for side in sides:
+
+    def row_of(side):
         step = statistics.median(times[side.name])
-        ratio = step / statistics.median(times["Headway"])
-        print(
-            f"{side.name:40} {step * 1e3:7.2f} ms a step, {BATCH * LENGTH / step / 1e6:6.2f} M tokens/s, "
-            f"Headway is {ratio:.2f} x"
-        )
-        if arguments.profile:
-            print_kernels(lambda side=side: side.train(4))
+        return {
+            "step_ms": round(step * 1e3, 2),
+            "million_tokens_per_s": round(BATCH * LENGTH / step / 1e6, 2),
+            "headway_is_faster_by": round(step / statistics.median(times["Headway"]), 2),
+        }
+
+    print_table(sides, row_of, (lambda side: side.train(4)) if arguments.profile else None)
 
 
 if __name__ == "__main__":

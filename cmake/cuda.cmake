@@ -45,6 +45,9 @@ endforeach()
 foreach(source IN LISTS headway_cuda_sources)
   if(source MATCHES "/hopper_[^/]*\\.cu$")
     set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "-gencode;arch=compute_90a,code=sm_90a")
+  elseif(source MATCHES "/step_product\\.cu$")  # bulk copies
+    set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS
+      "-gencode;arch=compute_90,code=[${headway_step_code_90}]")
   elseif(source MATCHES "/step_[^/]*\\.cu$")
     # From Hopper on a kernel of a step starts while the one before it still runs: such code is compiled apart.
     set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS

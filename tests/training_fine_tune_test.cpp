@@ -4,6 +4,7 @@
 #include "headway/device.h"
 #include "headway/fine_tuning.h"
 #include "headway/safetensors.h"
+#include "headway/text_classifier.h"
 #include "headway/text_tokenizer.h"
 #include "headway/transformer_model.h"
 #include "support/files.h"
@@ -44,7 +45,8 @@ FineTuneConfig classify_run(const TemporaryDirectory& directory) {
 
 TEST(FineTune, ClassifiesWhatItHasSeen) {
   const TemporaryDirectory directory;
-  const FineTuneConfig config = classify_run(directory);
+  FineTuneConfig config = classify_run(directory);
+  config.data_source = "Ann's texts";
   const FineTuneReport report = fine_tune(config);
   EXPECT_TRUE(report.finished);
   EXPECT_EQ(report.training.last_step, 60);
@@ -57,7 +59,11 @@ TEST(FineTune, ClassifiesWhatItHasSeen) {
   for (const char* name : {"README.md", "training_config.json", "training/training.jsonl", "training/plot.html"}) {
     EXPECT_TRUE(fs::exists(config.output / name)) << name;
   }
-  EXPECT_PRED2(contains, read_bytes(config.output / "README.md"), "headway finetune --task classify");
+  const std::string card = read_bytes(config.output / "README.md");
+  EXPECT_PRED2(contains, card, "headway finetune --task classify");
+  EXPECT_PRED2(contains, card, "| accuracy | 100.00 |");
+  EXPECT_PRED2(contains, card, " Ann's texts.\n");
+  EXPECT_PRED2(contains, card, R"(--data-source 'Ann'\''s texts')");
 }
 
 TEST(FineTune, GoesOnFromItsOwnHead) {
@@ -87,6 +93,38 @@ TEST(FineTune, OutOfScopeIsReportedApart) {
   EXPECT_EQ(score(report.test.at(0), "in_scope_accuracy"), 100.0);
   EXPECT_EQ(score(report.test.at(0), "out_of_scope_recall"), 100.0);
   EXPECT_TRUE(report.validations.empty());
+}
+
+// A part that is named several times is there as often.
+TEST(FineTune, PartsMayBeRepeated) {
+  const TemporaryDirectory directory;
+  FineTuneConfig config = classify_run(directory);
+  write_bytes(directory / "all.json", R"({"train": [["the film was good", "praise"], ["the food was bad", "blame"]],
+      "oos_train": [["a table for two", "oos"]]})");
+  config.data = directory / "all.json";
+  config.validation.clear();
+  config.test.clear();
+  config.parts = "train,oos_train,oos_train,oos_train";
+  config.steps = 1;
+  fine_tune(config);
+  EXPECT_PRED2(contains, read_bytes(config.output / "README.md"), "Data: 5 texts for training");
+}
+
+// One text has two labels, one of them three times as often as the other: weights decide between them.
+TEST(FineTune, ClassWeightsDecideBetweenLabels) {
+  for (const auto& [weights, expected] : {std::pair<std::string, std::string>{"", "blame"}, {"praise=20", "praise"}}) {
+    const TemporaryDirectory directory;
+    FineTuneConfig config = classify_run(directory);
+    std::string texts = "text,label\n";
+    for (int i = 0; i < 24; ++i) texts += i % 4 == 0 ? "the film was good,praise\n" : "the film was good,blame\n";
+    write_bytes(directory / "train.csv", texts);
+    config.validation.clear();
+    config.test.clear();
+    config.class_weights = weights;
+    fine_tune(config);
+    const headway::TextClassifier classifier(config.output);
+    EXPECT_EQ(classifier.classify({"the film was good"}).front().label(), expected) << weights;
+  }
 }
 
 FineTuneConfig tag_run(const TemporaryDirectory& directory) {
@@ -324,6 +362,10 @@ TEST(FineTune, ConfigsThatContradictThemselves) {
   config.fold = 3;
   EXPECT_PRED2(contains, message_of([&] { config.check(); }), "folds is 3 and fold 3");
   EXPECT_PRED2(contains, message_of([&] { config.set("taks", "tag"); }), "the nearest is \"task\"");
+  config.folds = 0;
+  config.class_weights = "balanced";
+  config.task = FineTuneTask::tag;
+  EXPECT_PRED2(contains, message_of([&] { config.check(); }), "needs the task classify");
   config.set("task", "text-to-text");
   EXPECT_EQ(config.task, FineTuneTask::text_to_text);
   EXPECT_PRED2(contains, message_of([&] { config.set("task", "translate"); }), "expected one of \"classify\"");

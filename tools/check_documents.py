@@ -13,13 +13,14 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 import small_bert
+import small_families
 import small_translator
 
 # Each .md and .zh-CN.md.
 DOCUMENTS = ["README", "docs/multi_head_attention", "docs/training", "docs/translation", "docs/fine_tuning",
              "docs/generation", "docs/models", "docs/gpu"]
-# Headers of libheadway_text; their snippets find the directory "model", the training config "run.json", and what
-# small_bert.write_all() writes.
+# Headers of libheadway_text; their snippets find the directory "model", which is "opus-mt-en-de" too, the training config
+# "run.json", and what small_bert.write_all() and small_families.write_all() write.
 TEXT_HEADERS = re.compile(r"#include <headway/(token\w+|text\w*|transl\w+|transformer_model|attention_view|"
                           r"question_answerer|mask_filler|fine_tuning|rouge)\.h>")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -133,7 +134,9 @@ def main():
         if options.text_library:
             program = options.program or options.text_library.parent / "headway"
             small_translator.train(program.resolve(), options.run_directory)
+            (options.run_directory / "opus-mt-en-de").symlink_to("model")
             small_bert.write_all(options.run_directory)
+            small_families.write_all(program.resolve(), options.run_directory)
         counts = [check_document(name, options, walkthrough) for name in DOCUMENTS]
     ran, skipped = map(sum, zip(*counts))
     print(f"documents: {ran} snippets compiled and ran, {skipped} left out")

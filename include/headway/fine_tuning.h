@@ -96,6 +96,8 @@ struct FineTuneConfig {
   double beta2 = 0.999;
   double epsilon = 1e-8;
   double label_smoothing = 0.0;
+  // classify: "balanced", or labels whose examples count more, as "oos=5"; the loss is the weighted mean.
+  std::string class_weights = {};
   double mask_share = 0.15;  // masked_words
   double clip_norm = 1.0;
   std::uint64_t seed = 1;

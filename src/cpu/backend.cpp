@@ -27,10 +27,6 @@ std::unique_ptr<RecordedWork> CpuBackend::record(const std::function<void()>& wo
   return std::make_unique<CalledWork>(work);
 }
 
-void CpuBackend::add_norm(const AddNormInputs& inputs, const Tensor& sum, const NormResult& result) {
-  add_norm_in_steps(*this, inputs, sum, result);
-}
-
 void CpuBackend::add_norm_backward(const AddNormBackwardInputs& inputs, const AddNormGradients& gradients) {
   add_norm_backward_in_steps(*this, inputs, gradients);
 }

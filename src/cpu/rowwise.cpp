@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/add_norm.h"
 #include "base/divide.h"
 #include "core/convert.h"
 #include "core/dispatch.h"
@@ -18,8 +19,8 @@ constexpr std::int64_t kTaskElements = 1 << 14;
 
 // Runs the kernel over all rows, in tasks of as many rows as have about kTaskElements, four for the longest: the
 // kernels may look a row ahead. The task comes filled in but for begin and end.
-template <typename Task>
-void for_rows(std::int64_t rows, std::int64_t columns, const Task& common, void (*kernel)(const Task&) noexcept) {
+template <typename Task, typename Kernel>
+void for_rows(std::int64_t rows, std::int64_t columns, const Task& common, const Kernel& kernel) {
   const std::int64_t step =
       std::max<std::int64_t>(rows > 64 ? 4 : 1, kTaskElements / std::max<std::int64_t>(1, columns));
   parallel_for(divide_up(rows, step), [&](std::int64_t t, int) {
@@ -84,10 +85,8 @@ std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t features) {
   return std::max({kLeast, by_elements, divide_up(rows, kMostChunks)}) / 4 * 4;
 }
 
-}  // namespace
-
-void CpuBackend::norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon,
-                      const NormResult& result) {
+NormTask norm_task(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon,
+                   const NormResult& result) {
   NormTask task;
   task.dtype = x.dtype();
   task.features = x.size(-1);
@@ -98,7 +97,34 @@ void CpuBackend::norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
   task.y = result.y.raw_data();
   task.mean = data_of(result.mean);
   task.inverse = result.inverse.raw_data();
+  return task;
+}
+
+}  // namespace
+
+void CpuBackend::norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon,
+                      const NormResult& result) {
+  const NormTask task = norm_task(x, weight, bias, epsilon, result);
   for_rows(row_count(x), task.features, task, rowwise_kernels().norm);
+}
+
+// A task's rows are normed right after they were added, while they are in the cache.
+void CpuBackend::add_norm(const AddNormInputs& inputs, const Tensor& sum, const NormResult& result) {
+  if (inputs.rule.threshold != 0) return add_norm_in_steps(*this, inputs, sum, result);
+  const auto bytes_at = [](const Tensor& tensor, std::int64_t element) {
+    return static_cast<std::byte*>(tensor.raw_data()) + element * static_cast<std::int64_t>(item_size(tensor.dtype()));
+  };
+  const NormTask task = norm_task(sum, inputs.weight, inputs.bias, inputs.epsilon, result);
+  for_rows(row_count(sum), task.features, task, [&](const NormTask& part) {
+    const std::int64_t first = part.begin * task.features;
+    pointwise_kernels().binary({.operation = Binary::add,
+                                .dtype = task.dtype,
+                                .columns = (part.end - part.begin) * task.features,
+                                .a = bytes_at(inputs.x, first),
+                                .b = bytes_at(inputs.y, first),
+                                .result = bytes_at(sum, first)});
+    rowwise_kernels().norm(part);
+  });
 }
 
 void CpuBackend::norm_backward(const NormBackwardInputs& inputs, const NormGradients& gradients) {

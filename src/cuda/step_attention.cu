@@ -4,6 +4,7 @@
 
 #include "cuda/backend.h"
 #include "cuda/step_attention.cuh"
+#include "cuda/step_attention_mma.cuh"
 #include "cuda/step_heads.cuh"
 #include "cuda/step_launch.cuh"
 
@@ -14,6 +15,9 @@ template <typename T>
 T* data_of(const Tensor& tensor) {
   return tensor.defined() ? static_cast<T*>(tensor.raw_data()) : nullptr;
 }
+
+// For accesses of 16 bytes.
+bool is_aligned(const void* data) { return reinterpret_cast<std::uintptr_t>(data) % 16 == 0; }
 
 constexpr int kAppendWarps = 8;
 
@@ -95,6 +99,7 @@ StepAttentionArguments<T> attention_arguments(const CacheAttention& task) {
           .group = static_cast<int>(scores.heads / scores.kv_heads),
           .chunks = 1,
           .cluster = 1,
+          .starts_early = starts_early(),
           .scale = static_cast<Compute<T>>(scores.scale),
           .softcap = static_cast<Compute<T>>(scores.softcap),
           .window = scores.window,
@@ -128,13 +133,66 @@ void launch_attention(StepAttentionArguments<T> a, std::int64_t rows) {
 template <typename T, int kGroup>
 void choose_columns(const StepAttentionArguments<T>& a, std::int64_t rows) {
   constexpr int kFull = 16 / sizeof(T);
-  const bool is_packed = a.head_dim % 8 == 0 && reinterpret_cast<std::uintptr_t>(a.cache) % 16 == 0;
-  if (!is_packed || kFull < 4) return launch_attention<T, kGroup, kMostHeadDim / kWarp, 1>(a, rows);
-  if constexpr (kFull >= 4) {
-    if (a.head_dim <= 64) return launch_attention<T, kGroup, 2, kFull>(a, rows);
-    if (a.head_dim <= 128) return launch_attention<T, kGroup, 4, kFull>(a, rows);
-    launch_attention<T, kGroup, 8, kFull>(a, rows);
+  if constexpr (kFull == 4) {
+    if (a.head_dim % 8 == 0 && is_aligned(a.cache)) {
+      if (a.head_dim <= 64) return launch_attention<T, kGroup, 2, kFull>(a, rows);
+      if (a.head_dim <= 128) return launch_attention<T, kGroup, 4, kFull>(a, rows);
+      return launch_attention<T, kGroup, 8, kFull>(a, rows);
+    }
   }
+  launch_attention<T, kGroup, kMostHeadDim / kWarp, 1>(a, rows);
+}
+
+// ---- products of warps ----
+
+template <class S>
+void launch_mma(StepAttentionArguments<typename S::T> a, std::int64_t rows) {
+  a.chunks = (a.group + kMmaHeads - 1) / kMmaHeads;
+  const std::int64_t items = rows * a.kv_heads * a.chunks;
+  // A row's tokens are shared out to the blocks of a cluster as long as each has a multiprocessor of its own, and then to
+  // more warps where these have many steps, as long as there are not more than can be at once.
+  const DeviceProperties& properties = device_properties();
+  const std::int64_t most = std::int64_t{S::kWarpsAtOnce} * properties.multiprocessors;
+  const int most_cluster = properties.capability >= 90 ? 8 : 1;
+  int warps = 4;
+  while (a.cluster < most_cluster && items * a.cluster * 2 <= properties.multiprocessors &&
+         a.cluster * S::kKeys < a.capacity) {
+    a.cluster *= 2;
+  }
+  while (warps < S::kMostWarps && items * a.cluster * 2 * warps <= most &&
+         4 * a.cluster * warps * S::kKeys < a.capacity) {
+    warps *= 2;
+  }
+  const int bytes = MmaMemory<S>::total(std::min(a.group, kMmaHeads), a.head_dim, warps, a.cluster);
+  launch_step({.name = "mma_step_attention_kernel",
+               .grid = dim3(static_cast<unsigned>(items * a.cluster)),
+               .threads = static_cast<unsigned>(warps * kWarp),
+               .shared_bytes = static_cast<std::size_t>(bytes),
+               .cluster = static_cast<unsigned>(a.cluster)},
+              mma_step_attention_kernel<S>, a);
+}
+
+// Returns false where the kernel does not know the case.
+template <typename T>
+bool attention_by_mma(const StepAttentionArguments<T>& a, std::int64_t rows) {
+  if constexpr (sizeof(T) == 2) {
+    constexpr std::int64_t kMostTokens = 1 << 30;
+    const bool is_aligned_query = a.append.projected ? is_aligned(a.append.projected) && a.append.stride % 8 == 0
+                                                     : is_aligned(a.query) && a.query_stride % 8 == 0;
+    if (!tuned_kernels_wanted() || a.head_dim % 8 != 0 || a.capacity > kMostTokens || !is_aligned_query ||
+        !is_aligned(a.cache) || !is_aligned(a.append.query_norm) || !is_aligned(a.append.key_norm)) {
+      return false;
+    }
+    if (a.head_dim <= 64) {
+      launch_mma<StepShape<T, 64>>(a, rows);
+    } else if (a.head_dim <= 128) {
+      launch_mma<StepShape<T, 128>>(a, rows);
+    } else {
+      launch_mma<StepShape<T, 256>>(a, rows);
+    }
+    return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -159,6 +217,7 @@ void CudaBackend::cache_attention(const CacheAttention& task) {
         ", expected at most ", kMostHeadDim);
   dispatch_elements(task.result.dtype(), [&]<typename T>() {
     const StepAttentionArguments<T> a = attention_arguments<T>(task);
+    if (attention_by_mma(a, rows)) return;
     if constexpr (sizeof(T) < sizeof(double)) {
       if (a.group > 1) return choose_columns<T, kMostGroup>(a, rows);
     }

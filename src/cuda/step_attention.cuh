@@ -1,5 +1,6 @@
 // The kernel of attention in a decoding step: one query per row over a cache that rows share. The new token is normed,
-// rotated and put into the cache in the same pass.
+// rotated and put into the cache in the same pass. It takes any elements and sizes; step_attention_mma.cuh has the one
+// for 16-bit elements.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +26,10 @@ struct StepAttentionArguments {
   T* result;                    // (rows, heads, head_dim)
   std::int64_t query_stride, entry_count, capacity;
   int heads, kv_heads, head_dim;
-  int group;    // query heads of a key/value head
-  int chunks;   // of a group, each the work of a block
-  int cluster;  // blocks that share the tokens of a row
+  int group;          // query heads of a key/value head
+  int chunks;         // of a group, each the work of a block
+  int cluster;        // blocks that share the tokens of a row
+  bool starts_early;  // while kernels before are still running
   Compute<T> scale, softcap;
   std::int64_t window;         // -1: none
   const float* alibi_slopes;   // (heads); null: none
@@ -407,7 +409,7 @@ __global__ void __launch_bounds__(kAttentionThreads, 1)
     step_attention_kernel(const __grid_constant__ StepAttentionArguments<T> a) {
   extern __shared__ uint4 attention_memory[];
   StepAttention<T, kGroup, kColumns, kPack> attention(a, reinterpret_cast<Compute<T>*>(attention_memory));
-  attention.prefetch_tokens();
+  if (a.starts_early) attention.prefetch_tokens();
   let_next_start();
   wait_for_previous();
   attention.clear();

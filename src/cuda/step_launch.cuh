@@ -54,6 +54,17 @@ __device__ __forceinline__ void cluster_sync(int cluster) {
 #endif
   __syncthreads();
 }
+// The same barrier in two parts, between which a thread may do other work. Nothing where there are no clusters.
+__device__ __forceinline__ void cluster_arrive(int cluster) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  if (cluster > 1) asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void cluster_wait(int cluster) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  if (cluster > 1) asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
 // A number in the shared memory of the block `rank` of the cluster, which lies there as `own` does here.
 __device__ __forceinline__ float load_of_rank(const float* own, int rank, int cluster) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -71,7 +82,41 @@ __device__ __forceinline__ float load_of_rank(const float* own, int rank, int cl
   return *own;
 }
 
+// Puts two or four numbers into the shared memory of the block `rank`, at the place of `own` there. The block must have
+// started, which a barrier shows.
+__device__ __forceinline__ void store_of_rank(float2* own, int rank, int cluster, float2 value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  if (cluster > 1) {
+    asm volatile(
+        "{\n.reg .u32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
+        "st.shared::cluster.v2.f32 [remote], {%2, %3};\n}" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(own))),
+        "r"(rank), "f"(value.x), "f"(value.y)
+        : "memory");
+    return;
+  }
+#endif
+  *own = value;
+}
+__device__ __forceinline__ void store_of_rank(float4* own, int rank, int cluster, float4 value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  if (cluster > 1) {
+    asm volatile(
+        "{\n.reg .u32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
+        "st.shared::cluster.v4.f32 [remote], {%2, %3, %4, %5};\n}" ::"r"(
+            static_cast<unsigned>(__cvta_generic_to_shared(own))),
+        "r"(rank), "f"(value.x), "f"(value.y), "f"(value.z), "f"(value.w)
+        : "memory");
+    return;
+  }
+#endif
+  *own = value;
+}
+
 // ---- host ----
+
+// True where the kernel to be launched may start before the one before it has ended. Only what is recorded is known to
+// be a step: a kernel outside of it may follow one that writes weights.
+inline bool starts_early() { return is_recording() && device_properties().capability >= 90 && overlap_wanted(); }
 
 struct StepLaunch {
   const char* name = nullptr;
@@ -103,8 +148,7 @@ void launch_step(const StepLaunch& launch, void (*kernel)(Arguments), const Argu
     attribute.val.clusterDim.y = 1;
     attribute.val.clusterDim.z = 1;
   }
-  // Only what is recorded is known to be a step: a kernel outside of it may follow one that writes weights.
-  if (is_recording() && device_properties().capability >= 90 && overlap_wanted()) {
+  if (starts_early()) {
     cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
     attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attribute.val.programmaticStreamSerializationAllowed = 1;

@@ -1,6 +1,8 @@
 // Steps of decoding beside products and attention: embeddings, the best tokens, rows. Indices and positions are read
 // from the GPU's memory, so that a recorded step serves every token.
 #include <cstdint>
+#include <initializer_list>
+#include <limits>
 
 #include "cuda/backend.h"
 #include "cuda/reduce.cuh"
@@ -28,7 +30,7 @@ struct EmbedArguments {
 };
 
 // result = weight[tokens] * scale + positions[position]; NaN where an index is out of range. A block per row.
-template <typename T>
+template <typename T, int kPack>
 __global__ void embed_kernel(const __grid_constant__ EmbedArguments<T> a) {
   let_next_start();
   wait_for_previous();
@@ -36,13 +38,14 @@ __global__ void embed_kernel(const __grid_constant__ EmbedArguments<T> a) {
     const std::int64_t token = a.tokens[row], position = a.positions ? a.position[row] : 0;
     bool is_there = token >= 0 && token < a.count;
     if (a.positions) is_there = is_there && position >= 0 && position < a.length;
-    for_each_pack<kRowThreads, 1>(a.features, [&](std::int64_t i) {
-      Compute<T> value = NAN;
-      if (is_there) {
-        value = to_compute(a.weight[token * a.features + i]) * a.scale;
-        if (a.positions) value += to_compute(a.positions[position * a.features + i]);
-      }
-      a.result[row * a.features + i] = from_compute<T>(value);
+    const T* weight = is_there ? a.weight + token * a.features : nullptr;
+    const T* added = is_there && a.positions ? a.positions + position * a.features : nullptr;
+    for_each_pack<kRowThreads, kPack>(a.features, [&](std::int64_t i) {
+      auto values = load_values_or<kPack>(weight, i, NAN);
+      const auto more = load_values_or<kPack>(added, i, 0);
+#pragma unroll
+      for (int j = 0; j < kPack; ++j) values[j] = values[j] * a.scale + more[j];
+      store_values<kPack>(values, a.result + row * a.features + i);
     });
   }
 }
@@ -60,6 +63,7 @@ struct Scored {
     return value > other.value || (value == other.value && token < other.token);
   }
 };
+using cuda::exchange;
 template <typename Real>
 __device__ Scored<Real> exchange(Scored<Real> scored, int distance) {
   return {cuda::exchange(scored.value, distance), __shfl_xor_sync(0xFFFFFFFF, scored.token, distance)};
@@ -72,46 +76,168 @@ struct TopArguments {
   float* values;         // (rows, count)
   float* logsumexp;      // (rows)
   std::int64_t rows, classes, count, excluded;
+  int cluster;  // blocks that share a row; more than one only where the grid has blocks for all rows
+
+  __device__ void store(std::int64_t row, std::int64_t k, Scored<Compute<T>> best) const {
+    tokens[row * count + k] = best.token;
+    values[row * count + k] = best.token < 0 ? -INFINITY : static_cast<float>(best.value);
+  }
 };
 
-// The best of this thread's classes that is worse than `last`; without a `last`, the best of all.
-template <int kTeam, int kPack, typename T>
-__device__ Scored<Compute<T>> best_after(const TopArguments<T>& a, const T* row, Scored<Compute<T>> last) {
-  Scored<Compute<T>> best = {0, -1};
-  for_each_pack<kTeam, kPack>(a.classes, [&](std::int64_t i) {
-    const auto values = load_values<kPack>(row + i);
+constexpr int kTopThreads = 512;
+constexpr int kTopWarps = kTopThreads / kWarp;
+constexpr int kMostTopCluster = 8;
+
+// Joins the values of a block's threads: every thread gets the result. The order of operands must not matter.
+template <typename Value, typename Join>
+__device__ Value block_reduce(Value value, const Join& join) {
+  __shared__ Value parts[kTopWarps];
 #pragma unroll
-    for (int j = 0; j < kPack; ++j) {
-      const Scored<Compute<T>> found = {values[j], i + j};
-      const bool may_be = i + j != a.excluded && found.value > -static_cast<Compute<T>>(INFINITY);
-      if (may_be && (last.token < 0 || last.is_better_than(found)) && found.is_better_than(best)) best = found;
-    }
-  });
-  return best;
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) value = join(value, exchange(value, distance));
+  __syncthreads();  // the parts of the call before have been read
+  if (threadIdx.x % kWarp == 0) parts[threadIdx.x / kWarp] = value;
+  __syncthreads();
+  value = parts[threadIdx.x % kTopWarps];
+#pragma unroll
+  for (int distance = kTopWarps / 2; distance > 0; distance /= 2) value = join(value, exchange(value, distance));
+  return value;
 }
 
-// A block per row. Every thread keeps the best of its classes; the thread that held the last winner finds its next.
-template <typename T, int kTeam, int kPack>
-__global__ void __launch_bounds__(kTeam) top_kernel(const __grid_constant__ TopArguments<T> a) {
+struct Sum {
+  template <typename Real>
+  __device__ Real operator()(Real x, Real y) const {
+    return x + y;
+  }
+};
+struct Largest {
+  template <typename Real>
+  __device__ Real operator()(Real x, Real y) const {
+    return fmax(x, y);
+  }
+};
+struct Best {
+  template <typename Real>
+  __device__ Scored<Real> operator()(Scored<Real> x, Scored<Real> y) const {
+    return y.is_better_than(x) ? y : x;
+  }
+};
+
+// visit(values, i) for this thread's packs of a row. Several are under way at once; -infinity stands for what is not
+// there.
+template <int kPack, typename T, typename Visit>
+__device__ void for_each_logits(const TopArguments<T>& a, const T* row, int rank, const Visit& visit) {
+  constexpr int kAtOnce = 4;
+  const std::int64_t step = static_cast<std::int64_t>(a.cluster) * kTopThreads * kPack;
+  for (std::int64_t i = (rank * kTopThreads + static_cast<int>(threadIdx.x)) * kPack; i < a.classes;
+       i += kAtOnce * step) {
+    Values<Compute<T>, kPack> values[kAtOnce];
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      const T* from = i + k * step < a.classes ? row + i + k * step : nullptr;
+      values[k] = load_values_or<kPack>(from, 0, -std::numeric_limits<Compute<T>>::infinity());
+    }
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) visit(values[k], i + k * step);
+  }
+}
+
+// Makes `best` the best of it and of values that may be chosen: those that are worse than `last`, where there is one.
+template <int kPack, typename T>
+__device__ void keep_best(const TopArguments<T>& a, const Values<Compute<T>, kPack>& values, std::int64_t i,
+                          Scored<Compute<T>> last, Scored<Compute<T>>& best) {
+#pragma unroll
+  for (int j = 0; j < kPack; ++j) {
+    const Scored<Compute<T>> found = {values[j], i + j};
+    const bool may_be = i + j != a.excluded && found.value > -static_cast<Compute<T>>(INFINITY);
+    if (may_be && (last.token < 0 || last.is_better_than(found)) && found.is_better_than(best)) best = found;
+  }
+}
+
+// Adds the powers of values to a sum; see power_sum_row().
+template <int kPack, typename Real>
+__device__ void add_powers(PowerSum<Real>& all, const Values<Real, kPack>& values) {
+  Real largest = all.largest;
+#pragma unroll
+  for (int j = 0; j < kPack; ++j) largest = fmax(largest, values[j]);
+  const Real reference = power_reference(largest);
+  if (largest != all.largest) all.sum *= ::exp(all.largest - reference);
+#pragma unroll
+  for (int j = 0; j < kPack; ++j) all.sum += ::exp(values[j] - reference);
+  all.largest = largest;
+}
+
+// A warp makes one list of the best of those of a cluster's blocks. lists (cluster, count): value and the bits of a
+// token; amounts (cluster): the largest logit and the sum of powers.
+template <typename T>
+__device__ void join_lists(const TopArguments<T>& a, std::int64_t row, const float2* lists, const float2* amounts) {
   using Real = Compute<T>;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const float2 amount = lane < a.cluster ? amounts[lane] : float2{-INFINITY, 0};
+  float largest = amount.x;
+#pragma unroll
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) largest = fmaxf(largest, exchange(largest, distance));
+  float sum = amount.y * expf(amount.x - power_reference(largest));
+#pragma unroll
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) sum += exchange(sum, distance);
+  if (lane == 0) a.logsumexp[row] = largest + logf(sum);
+  std::int64_t place = 0;  // in the lane's list
+  for (std::int64_t k = 0; k < a.count; ++k) {
+    Scored<Real> mine = {0, -1};
+    if (lane < a.cluster) {
+      const float2 found = lists[lane * a.count + place];
+      mine = {found.x, __float_as_int(found.y)};
+    }
+    Scored<Real> best = mine;
+#pragma unroll
+    for (int distance = kWarp / 2; distance > 0; distance /= 2) best = Best()(best, exchange(best, distance));
+    if (lane == 0) a.store(row, k, best);
+    if (best.token >= 0 && best.token == mine.token) ++place;
+  }
+}
+
+// A block or a cluster per row. Every thread keeps the best of its classes; the thread that held the last winner finds
+// its next. The first block of a cluster joins the lists of all.
+template <typename T, int kPack>
+__global__ void __launch_bounds__(kTopThreads, 1) top_kernel(const __grid_constant__ TopArguments<T> a) {
+  using Real = Compute<T>;
+  extern __shared__ float2 lists[];  // (cluster, count)
+  __shared__ float2 amounts[kMostTopCluster];
+  const int rank = a.cluster > 1 ? cluster_rank() : 0;
   let_next_start();
+  cluster_arrive(a.cluster);
   wait_for_previous();
-  for (std::int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
+  for (std::int64_t row = blockIdx.x / a.cluster; row < a.rows; row += gridDim.x / a.cluster) {
     const T* logits = a.logits + row * a.classes;
-    const PowerSum<Real> all = power_sum_row<kTeam, kPack>(logits, a.classes);
-    if (threadIdx.x == 0) a.logsumexp[row] = static_cast<float>(all.largest + ::log(all.sum));
-    Scored<Real> mine = best_after<kTeam, kPack, T>(a, logits, {0, -1});
+    PowerSum<Real> all = {-static_cast<Real>(INFINITY), 0};
+    Scored<Real> mine = {0, -1};
+    for_each_logits<kPack>(a, logits, rank, [&](const Values<Real, kPack>& values, std::int64_t i) {
+      add_powers(all, values);
+      keep_best(a, values, i, {0, -1}, mine);
+    });
+    const Real largest = block_reduce(all.largest, Largest());
+    const Real sum = block_reduce(all.sum * ::exp(all.largest - power_reference(largest)), Sum());
+    cluster_wait(a.cluster);  // every block has started
+    if (threadIdx.x == 0) {
+      if (a.cluster == 1) a.logsumexp[row] = static_cast<float>(largest + ::log(sum));
+      const float2 amount = {static_cast<float>(largest), static_cast<float>(sum)};
+      if (a.cluster > 1) store_of_rank(amounts + rank, 0, a.cluster, amount);
+    }
     for (std::int64_t k = 0; k < a.count; ++k) {
-      const Scored<Real> best =
-          team_reduce<kTeam>(mine, [](Scored<Real> x, Scored<Real> y) { return y.is_better_than(x) ? y : x; });
+      const Scored<Real> best = block_reduce(mine, Best());
       if (threadIdx.x == 0) {
-        a.tokens[row * a.count + k] = best.token;
-        a.values[row * a.count + k] = best.token < 0 ? -INFINITY : static_cast<float>(best.value);
+        const float2 found = {static_cast<float>(best.value), __int_as_float(static_cast<int>(best.token))};
+        a.cluster == 1 ? a.store(row, k, best) : store_of_rank(lists + rank * a.count + k, 0, a.cluster, found);
       }
       if (k + 1 < a.count && best.token >= 0 && best.token == mine.token) {
-        mine = best_after<kTeam, kPack, T>(a, logits, best);
+        mine = {0, -1};
+        for_each_logits<kPack>(a, logits, rank, [&](const Values<Real, kPack>& values, std::int64_t i) {
+          keep_best(a, values, i, best, mine);
+        });
       }
     }
+    if (a.cluster == 1) continue;
+    cluster_sync(a.cluster);
+    if (rank == 0 && threadIdx.x < kWarp) join_lists(a, row, lists, amounts);
   }
 }
 
@@ -170,10 +296,32 @@ __global__ void gather_kernel(const __grid_constant__ GatherArguments<Unit> a) {
   }
 }
 
-template <typename T, int kTeam, int kPack>
-void launch_top(const TopArguments<T>& a) {
-  launch_step({.name = "top_kernel", .grid = dim3(grid_for(a.rows, 1)), .threads = kTeam}, top_kernel<T, kTeam, kPack>,
-              a);
+// True where rows of so many elements can be read 16 bytes at a time.
+template <typename T>
+bool has_packs(std::int64_t columns, std::initializer_list<const void*> rows) {
+  bool packs = columns % (16 / sizeof(T)) == 0;
+  for (const void* row : rows) packs = packs && reinterpret_cast<std::uintptr_t>(row) % 16 == 0;
+  return packs;
+}
+
+template <typename T, int kPack>
+void launch_top(TopArguments<T> a) {
+  // A row is shared out to several blocks where there are few rows, as long as each has something for all threads.
+  constexpr std::int64_t kMostCount = 256;  // of lists that are joined
+  const DeviceProperties& properties = device_properties();
+  const bool has_clusters = sizeof(Compute<T>) == sizeof(float) && properties.capability >= 90 &&
+                            a.count <= kMostCount && a.classes <= std::numeric_limits<int>::max();
+  while (has_clusters && a.cluster < kMostTopCluster && a.rows * a.cluster <= properties.multiprocessors &&
+         a.cluster * kTopThreads * kPack < a.classes) {
+    a.cluster *= 2;
+  }
+  const unsigned blocks = a.cluster > 1 ? static_cast<unsigned>(a.rows * a.cluster) : grid_for(a.rows, 1);
+  launch_step({.name = "top_kernel",
+               .grid = dim3(blocks),
+               .threads = kTopThreads,
+               .shared_bytes = a.cluster > 1 ? static_cast<std::size_t>(a.cluster * a.count) * sizeof(float2) : 0,
+               .cluster = static_cast<unsigned>(a.cluster)},
+              top_kernel<T, kPack>, a);
 }
 
 }  // namespace
@@ -193,8 +341,9 @@ void CudaBackend::embed_step(const EmbedStep& task) {
                                  .rows = rows,
                                  .features = features,
                                  .scale = static_cast<Compute<T>>(task.scale)};
+    const bool packs = has_packs<T>(features, {a.weight, a.positions, a.result});
     launch_step({.name = "embed_kernel", .grid = dim3(row_blocks<kRowThreads>(rows)), .threads = kRowThreads},
-                embed_kernel<T>, a);
+                packs ? embed_kernel<T, 16 / sizeof(T)> : embed_kernel<T, 1>, a);
   });
 }
 
@@ -210,12 +359,9 @@ void CudaBackend::top_tokens(const TopTask& task) {
                                .rows = rows,
                                .classes = task.logits.size(1),
                                .count = task.top.tokens.size(1),
-                               .excluded = task.excluded};
-    constexpr std::int64_t kManyClasses = 4096;
-    constexpr int kFull = 16 / sizeof(T);
-    if (a.classes < kManyClasses) return launch_top<T, kRowThreads, 1>(a);
-    const bool packs = a.classes % kFull == 0 && reinterpret_cast<std::uintptr_t>(a.logits) % 16 == 0;
-    packs ? launch_top<T, 1024, kFull>(a) : launch_top<T, 1024, 1>(a);
+                               .excluded = task.excluded,
+                               .cluster = 1};
+    has_packs<T>(a.classes, {a.logits}) ? launch_top<T, 16 / sizeof(T)>(a) : launch_top<T, 1>(a);
   });
 }
 

@@ -54,6 +54,18 @@ std::string quality_of(const FineTuneReport& report, std::int64_t saved_step) {
   return text.empty() ? "There was no validation or test part, so that nothing was measured.\n" : text;
 }
 
+// A word of a shell's command line.
+std::string shell_word(const std::string& text) {
+  const auto is_plain = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           std::string_view("_-+./,:=").find(c) != std::string_view::npos;
+  };
+  if (!text.empty() && std::all_of(text.begin(), text.end(), is_plain)) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
 // The command that repeats the run: every field that is not at its default.
 std::string command_of(const FineTuneConfig& config) {
   const FineTuneConfig defaults;
@@ -61,13 +73,11 @@ std::string command_of(const FineTuneConfig& config) {
   for (const auto& entry : fine_tune_table().entries()) {
     std::string value = config_value_text(entry.get(config));
     if (value == config_value_text(entry.get(defaults)) && entry.rule.name != "task") continue;
-    if (entry.rule.name == "data_source") continue;
     // Where the files were on the machine of the run says nothing to others.
     if (entry.rule.is_path) value = std::filesystem::path(value).filename().string();
     std::string name(entry.rule.name);
     std::replace(name.begin(), name.end(), '_', '-');
-    const bool quoted = value.find_first_of(" \"'$&;|<>()") != std::string::npos || value.empty();
-    text += " --" + name + " " + (quoted ? "'" + value + "'" : value);
+    text += " --" + name + " " + shell_word(value);
   }
   return text;
 }

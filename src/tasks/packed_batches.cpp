@@ -12,7 +12,7 @@ namespace headway::inline v0::internal {
 namespace {
 
 // Enough rows for products to run at full speed; more would leave the processor's caches, or the GPU's memory.
-constexpr std::int64_t kTokensOnCpu = 2048, kTokensOnDevice = 32768;
+constexpr std::int64_t kTokensOnCpu = 4096, kTokensOnDevice = 32768;
 // Texts that one thread tokenizes at a time.
 constexpr std::int64_t kTextsOfATask = 16;
 

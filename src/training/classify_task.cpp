@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "headway/ops.h"
+#include "training/class_weights.h"
 #include "training/labelled_parts.h"
 #include "training/parts_task.h"
 #include "training/tasks.h"
@@ -19,9 +20,10 @@ double percent(std::int64_t part, std::int64_t whole) {
 class ClassifyTask : public PartsTask<LabelledText> {
  public:
   explicit ClassifyTask(const FineTuneConfig& config) : PartsTask(config, read_labelled_parts(config)) {
-    for (const LabelledText& example : parts().training) numbers_.try_emplace(example.label, 0);
-    std::int64_t number = 0;
-    for (auto& [label, its_number] : numbers_) its_number = number++;
+    std::map<std::string, std::int64_t> counts;  // of the training examples of each label
+    for (const LabelledText& example : parts().training) ++counts[example.label];
+    for (const auto& [label, count] : counts) numbers_.emplace(label, std::ssize(numbers_));
+    weights_ = class_weights(config.class_weights, counts);
     check(config.out_of_scope.empty() || numbers_.count(config.out_of_scope) > 0, "out_of_scope is \"",
           config.out_of_scope, "\", and no training example has this label");
   }
@@ -54,10 +56,14 @@ class ClassifyTask : public PartsTask<LabelledText> {
   BatchLoss loss(const TransformerModel& model, std::int64_t index) override {
     const auto members = sets().training_plan().members(index);
     const TokenRows rows = make_rows(sets().of(DataPart::training), members, pad_id_, device_of(model));
-    const Tensor targets = labels_of(DataPart::training, members).to(device_of(model));
-    return {.loss = cross_entropy(model.forward(rows.input()).logits, targets,
-                                  {.label_smoothing = config().label_smoothing}),
-            .tokens = rows.count};
+    const std::vector<std::int64_t> labels = labels_of(DataPart::training, members);
+    const Tensor logits = model.forward(rows.input()).logits;
+    const double smoothing = config().label_smoothing;
+    if (!weights_.empty()) {
+      return {.loss = weighted_cross_entropy(logits, labels, weights_, smoothing), .tokens = rows.count};
+    }
+    const Tensor targets = Tensor::from(labels, {std::ssize(labels)}).to(device_of(model));
+    return {.loss = cross_entropy(logits, targets, {.label_smoothing = smoothing}), .tokens = rows.count};
   }
 
   FineTuneScores evaluate(const TransformerModel& model, DataPart part) const override {
@@ -76,7 +82,8 @@ class ClassifyTask : public PartsTask<LabelledText> {
         all.add(right);
         (label == outside ? out_of_scope : in_scope).add(right);
       }
-      loss += cross_entropy(logits, labels_of(part, members), {.reduction = Reduction::sum}).item();
+      const Tensor targets = Tensor::from(labels_of(part, members), {std::ssize(members)});
+      loss += cross_entropy(logits, targets, {.reduction = Reduction::sum}).item();
     }
     FineTuneScores scores{.loss = loss / static_cast<double>(all.of), .score = all.share(), .scores = {}};
     scores.scores.push_back({"accuracy", all.share()});
@@ -105,13 +112,14 @@ class ClassifyTask : public PartsTask<LabelledText> {
     check(found != numbers_.end(), "label \"", label, "\" occurs outside the training data alone");
     return found->second;
   }
-  Tensor labels_of(DataPart part, std::span<const std::int32_t> members) const {
+  std::vector<std::int64_t> labels_of(DataPart part, std::span<const std::int32_t> members) const {
     std::vector<std::int64_t> labels;
     for (const std::int32_t member : members) labels.push_back(sets().of(part).target(member)[0]);
-    return Tensor::from(labels, {std::ssize(members)});
+    return labels;
   }
 
   std::map<std::string, std::int64_t> numbers_ = {};  // of labels, in the order of their names
+  std::vector<double> weights_ = {};                  // of labels, in the same order; empty: all count alike
   std::int64_t pad_id_ = 0;
 };
 

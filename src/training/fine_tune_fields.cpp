@@ -97,6 +97,8 @@ void add_optimization_fields(TuningTable& table) {
   table.number("epsilon", &Tuning::epsilon, kTuningFree, {0, 1}, "AdamW's");
   table.number("label_smoothing", &Tuning::label_smoothing, kTuningFree, {0, 0.999},
                "probability spread over all labels or tokens");
+  table.text("class_weights", &Tuning::class_weights, kTuningFixed,
+             "classify: labels that count more in the loss, as oos=5, or balanced");
   table.number("mask_share", &Tuning::mask_share, kTuningFixed, {0, 0.9}, "masked-words: of all tokens");
   table.number("clip_norm", &Tuning::clip_norm, kTuningFree, {0, 1e9},
                "gradients of a larger norm are scaled down; 0: never");
@@ -172,6 +174,8 @@ void FineTuneConfig::check() const {
                   ", expected 0, or at least 2 and a fold below it");
   internal::check(folds == 0 || (test.empty() && test_parts.empty()), where, ": folds is ", folds,
                   " and test is set, expected one of them");
+  internal::check(class_weights.empty() || task == FineTuneTask::classify, where, ": class_weights is \"",
+                  class_weights, "\", which needs the task classify");
   internal::check_device(where, device);
   internal::check(!data.empty(), where, ": data is empty, expected a file");
   internal::check(!output.empty(), where, ": output is empty, expected a directory");

@@ -16,6 +16,7 @@ from program_test import ProgramTest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
+import small_families
 from small_bert import WIDTH, write_all, write_model
 
 LINES = ["I love it", "", "the cat sat.", "Ada was in Paris", "cats"]
@@ -222,6 +223,7 @@ class ModelsDocument(ProgramTest):
     @unittest.skipUnless(shutil.which("bash"), "there is no bash")
     def test_commands(self):
         write_all(self.work)
+        small_families.write_all(program_test.program, self.work)
         text = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
         commands = re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
         self.assertGreaterEqual(len(commands), 6)
@@ -231,3 +233,9 @@ class ModelsDocument(ProgramTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         for name in ("vectors.npy", "page.html"):
             self.assertGreater((self.work / name).stat().st_size, 0, name)
+
+    def test_every_family_has_a_snippet(self):
+        text = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+        snippets = "".join(re.findall(r"^```\w+\n(.*?)^```$", text.split("## One snippet")[1], re.MULTILINE | re.DOTALL))
+        for name in ("bert-base-uncased", "opus-mt-en-de", *small_families.FAMILIES):
+            self.assertIn(name, snippets)

@@ -106,6 +106,12 @@ TEST(CudaDecoding, Products) {
       {.rows = 1, .in = 2048, .out = 1024, .norm = StepNorm::rms, .activation = Activation::silu, .gated = true},
       {.rows = 1, .in = 5632, .out = 2048, .bias = false, .added = true},
       {.rows = 3, .in = 520, .out = 100, .norm = StepNorm::layer, .added = true},
+      {.rows = 2, .in = 8200, .out = 40, .norm = StepNorm::layer, .activation = Activation::gelu_tanh},
+      {.rows = 4, .in = 5632, .out = 2048, .bias = false, .added = true},
+      {.rows = 8, .in = 5632, .out = 4240, .bias = false, .added = true},
+      {.rows = 16, .in = 5632, .out = 2056, .added = true},
+      {.rows = 31, .in = 5640, .out = 2048, .bias = false, .added = true},
+      {.rows = 32, .in = 2048, .out = 5000, .norm = StepNorm::rms, .activation = Activation::silu, .gated = true},
       {.rows = 8, .in = 1544, .out = 64, .norm = StepNorm::rms, .activation = Activation::gelu_tanh, .gated = true},
       {.rows = 9, .in = 640, .out = 70, .added = true},
       {.rows = 16, .in = 5632, .out = 48, .added = true},
@@ -215,6 +221,58 @@ TEST(CudaDecoding, SelfAttention) {
   }
 }
 
+// Rows of different lengths whose tokens lie in four entries, some of them in none; new tokens go to four others.
+// Nothing looks at the last entry, which is NaN.
+void check_scattered_tokens(const ScoreCase& c, DType dtype) {
+  constexpr std::int64_t kRows = 4;
+  const Device gpu = Device::cuda();
+  CacheAppend here = cache_of(c, 2 * kRows, dtype, Device::cpu());
+  here.cache.slice(0, 2 * kRows, 2 * kRows + 1).fill(NAN);
+  here.entries = Tensor::from(std::vector<std::int32_t>{4, 5, 6, 7}, {kRows});
+  std::vector<std::int32_t> origins(static_cast<std::size_t>(kRows * c.capacity));
+  for (std::size_t i = 0; i < origins.size(); ++i) origins[i] = static_cast<std::int32_t>(i * i / 3 % 5) - 1;
+  here.origins = Tensor::from(origins, {kRows, c.capacity});
+  CacheAppend there = here;
+  for (Tensor* tensor :
+       {&there.cache, &there.origins, &there.entries, &there.query_norm, &there.key_norm, &there.rotation}) {
+    *tensor = on(*tensor, gpu);
+  }
+  const std::int64_t width = (c.heads + 2 * c.kv_heads) * c.head_dim, last = c.capacity - 1;
+  for (const Numbers& positions : std::vector<Numbers>{
+           {0, 1, 2, 3}, {4, 14, 15, 16}, {30, 31, 32, 33}, {126, 127, 128, 129}, {500, last - 1, last, 999}}) {
+    here.projected = Tensor::randn({kRows, width}, static_cast<std::uint64_t>(positions[1]), dtype);
+    here.positions = Tensor::from(positions, {kRows});
+    there.projected = here.projected.to(gpu);
+    there.positions = here.positions.to(gpu);
+    const std::string what = name_of(c) + ", token " + std::to_string(positions[0]);
+    const Tensor expected = self_attention_step(here, scores_of(c, Device::cpu()));
+    const Tensor found = self_attention_step(there, scores_of(c, gpu));
+    expect_near(found, expected, 2 * tolerance(dtype), what);
+    EXPECT_EQ(self_attention_step(there, scores_of(c, gpu)).to_vector(), found.to_vector()) << what;
+  }
+  const auto written = [](const Tensor& cache) { return cache.slice(0, kRows, 2 * kRows).slice(1, 0, 130); };
+  expect_near(written(there.cache), written(here.cache), tolerance(dtype), name_of(c) + ", cache");
+}
+
+TEST(CudaDecoding, ScatteredTokens) {
+  for (const std::int64_t head_dim : {64, 96, 128, 256}) {
+    for (const std::int64_t group : {1, 2, 4, 7, 8, 12}) {
+      const std::int64_t kv_heads = group <= 4 ? 2 : 1;
+      const ScoreCase c = {.heads = group * kv_heads,
+                           .kv_heads = kv_heads,
+                           .head_dim = head_dim,
+                           .capacity = head_dim == 64 && group >= 8 ? 5003 : 1100,
+                           .softcap = group == 4 ? 5.0 : 0.0,
+                           .window = group == 7 ? 33 : (group == 2 ? 100 : -1),
+                           .sinks = group == 8,
+                           .norms = group % 2 == 0,
+                           .rotated = group == 12 ? 32 : head_dim,
+                           .interleaved = group == 7};
+      for (const DType dtype : {DType::float32, DType::bfloat16, DType::float16}) check_scattered_tokens(c, dtype);
+    }
+  }
+}
+
 // Tokens of prompts: several rows go to one entry, at positions of their own.
 TEST(CudaDecoding, Appends) {
   const Device gpu = Device::cuda();
@@ -244,7 +302,10 @@ TEST(CudaDecoding, CrossAttention) {
   for (const DType dtype : kDTypes) {
     for (const std::int64_t length : {1, 31, 32, 33, 300}) {
       for (const std::int64_t kv_heads : {1, 3}) {
-        const ScoreCase c = {.heads = 3, .kv_heads = kv_heads, .head_dim = 32, .softcap = length == 33 ? 4.0 : 0.0};
+        const ScoreCase c = {.heads = 3,
+                             .kv_heads = kv_heads,
+                             .head_dim = length == 31 ? 128 : (length == 300 ? 256 : 32),
+                             .softcap = length == 33 ? 4.0 : 0.0};
         const std::int64_t features = kv_heads * c.head_dim;
         const Tensor memory = Tensor::randn({3, length, 2 * features}, 1, dtype);
         memory.slice(0, 1, 2).slice(1, length / 2, length).fill(NAN);  // padding is never looked at
@@ -306,7 +367,7 @@ TEST(CudaDecoding, Samples) {
 TEST(CudaDecoding, TopTokens) {
   const Device gpu = Device::cuda();
   for (const DType dtype : kDTypes) {
-    for (const std::int64_t classes : {1, 5, 300, 8003}) {
+    for (const std::int64_t classes : {1, 5, 300, 8003, 32000}) {
       for (const std::int64_t count : {1, 2, 8, 40}) {
         const Tensor logits = Tensor::randn({6, classes}, 3, dtype);
         logits.slice(0, 1, 2).fill(2.0);  // all equal

@@ -46,13 +46,12 @@ HWY_INLINE void store_values(const Real* HWY_RESTRICT from, Out* HWY_RESTRICT to
   }
 }
 
-// values[0 .. count), padded to whole vectors, through the activation.
+// to[0 .. count) = activation(from[0 .. count)), in place or elsewhere; both are padded to whole vectors.
 template <typename Real>
-void activate_values(Activation activation, Real* values, std::int64_t count) {
+void activate_values(Activation activation, const Real* from, Real* to, std::int64_t count) {
   const hn::ScalableTag<Real> d;
   const auto each = [&](auto function) HWY_ATTR {
-    for (std::int64_t i = 0; i < count; i += hn::Lanes(d))
-      hn::StoreU(function(hn::LoadU(d, values + i)), d, values + i);
+    for (std::int64_t i = 0; i < count; i += hn::Lanes(d)) hn::StoreU(function(hn::LoadU(d, from + i)), d, to + i);
   };
   using V = hn::Vec<decltype(d)>;
   switch (activation) {
@@ -95,16 +94,23 @@ class Finisher {
   // turned: a buffer of kTurnedCount Reals.
   Finisher(const MatmulTask& task, Real* turned) : task_(task), turned_(turned) {}
 
-  // The strip's sums are used up: they hold the activation's values afterwards.
+  // The strip's sums are used up: they may hold the activation's values afterwards.
   void finish(const Strip<Real>& strip) {
     if (task_.accumulate) add_result(strip);
     if (task_.before_activation.data) store(strip, task_.before_activation);
+    const MatrixView& to = task_.result;
+    // Straight into a result of whole vectors, else in the strip.
+    const bool direct = to.dtype == dtype_of<Real> && to.column_stride == 1 && strip.columns % kLanes<E> == 0;
     if (task_.activation != Activation::none) {
+      Real* const first =
+          direct ? reinterpret_cast<Real*>(to.data) + strip.row * to.row_stride + strip.column : strip.sums;
+      const std::int64_t stride = direct ? to.row_stride : strip.stride;
       for (std::int64_t r = 0; r < strip.rows; ++r) {
-        activate_values(task_.activation, strip.sums + r * strip.stride, strip.columns);
+        activate_values(task_.activation, strip.sums + r * strip.stride, first + r * stride, strip.columns);
       }
+      if (direct) return;
     }
-    store(strip, task_.result);
+    store(strip, to);
   }
 
  private:
