@@ -2,7 +2,6 @@
 #include <iostream>
 #include <memory>
 
-#include "base/files.h"
 #include "headway/question_answerer.h"
 #include "options.h"
 #include "task_options.h"
@@ -16,6 +15,8 @@ constexpr const char* kAnswerExamples =
   headway answer --model DIR --context page.txt --n-best 3 "Who wrote it?"   (number, score, bytes, text)
   headway answer --model DIR --context page.txt --json < questions.txt       (an object a line))";
 
+constexpr std::size_t kLargestContext = std::size_t{16} << 20;  // in bytes
+
 struct AnswerCommand {
   TaskCommand task = {};
   std::string context_file = {};
@@ -26,6 +27,17 @@ struct AnswerCommand {
   int run();
   void answer(const headway::QuestionAnswerer& answerer, const std::vector<std::string>& batch);
 };
+
+// The lines of a text with "\n" between them, and none at its end.
+std::string with_plain_ends(std::string_view text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool before_end = text[i] == '\r' && (i + 1 == text.size() || text[i + 1] == '\n');
+    if (!before_end) plain += text[i];
+  }
+  if (plain.ends_with('\n')) plain.pop_back();
+  return plain;
+}
 
 std::string answers_json(const std::string& question, const headway::Answers& answers) {
   std::string best;
@@ -67,11 +79,9 @@ int AnswerCommand::run() {
   if (context_file == "-" && task.texts.empty()) {
     throw UsageError("--context is standard input, expected the questions as arguments");
   }
-  if (context_file == "-") {
-    context = joined(read_lines("-"), "\n");
-  } else {
-    context = headway::internal::read_whole_file(context_file, {}, {.pipes = true});
-  }
+  context = read_text(context_file, kLargestContext);
+  if (context_file == "-") context = with_plain_ends(context);
+  task.bytes_beside = 2 * context.size();  // each question has its own, as it came and as it is read
   options.batch_tokens = task.batch_tokens;
   const headway::QuestionAnswerer answerer(task.model, task.loading());
   task.for_each_batch([&](const std::vector<std::string>& batch) { answer(answerer, batch); });

@@ -60,7 +60,7 @@ int Generate::run() {
   }
   if (is_terminal(STDIN_FILENO)) std::cerr << "headway generate: a prompt a line, Ctrl-D ends" << std::endl;
   const auto most = static_cast<std::size_t>(writing.options().batch_size * 4);
-  InputTexts input;
+  InputTexts input({.command = "headway generate"});
   for (auto batch = input.next(most); !batch.empty(); batch = input.next(most)) answer(batch);
   return kDone;
 }

@@ -1,7 +1,11 @@
 // headway: translate, train, evaluate, embed, classify, tag, answer, look at attention.
+#include <csignal>
+
 #include "program.h"
 
 int main(int argument_count, char** arguments) {
+  // A file that grows past the limit of the system (ulimit -f) is then an error that the writer sees.
+  std::signal(SIGXFSZ, SIG_IGN);
   cli::Program program;
   cli::add_translate(program);
   cli::add_train(program);

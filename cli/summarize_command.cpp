@@ -3,8 +3,8 @@
 
 #include <filesystem>
 #include <iostream>
-#include <iterator>
 #include <memory>
+#include <optional>
 
 #include "generate_options.h"
 #include "headway/text_to_text.h"
@@ -61,13 +61,16 @@ int Summarize::run() {
     return kDone;
   }
   if (is_terminal(STDIN_FILENO)) std::cerr << "headway summarize: a text, Ctrl-D ends it" << std::endl;
+  InputOptions reading = {.long_texts = writing.tokens ? LongTexts::refused : LongTexts::shortened,
+                          .command = "headway summarize"};
   if (!lines) {
-    const std::string text{std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
-    write(writer, {text});
+    reading.end = std::nullopt;
+    const std::vector<std::string> all = InputTexts(reading).next(1);
+    write(writer, {all.empty() ? std::string() : all.front()});
     return kDone;
   }
   const auto most = static_cast<std::size_t>(writing.options().batch_size * 4);
-  InputTexts input;
+  InputTexts input(reading);
   for (auto batch = input.next(most); !batch.empty(); batch = input.next(most)) write(writer, batch);
   return kDone;
 }

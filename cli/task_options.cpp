@@ -44,11 +44,13 @@ headway::TaskOptions TaskCommand::loading() const {
   return options;
 }
 
-void TaskCommand::for_each_batch(const std::function<void(const std::vector<std::string>& batch)>& use) const {
+void TaskCommand::for_each_batch(const std::function<void(const std::vector<std::string>& batch)>& use) {
   if (!texts.empty()) return use(texts);
   if (is_terminal(STDIN_FILENO)) std::cerr << "headway " << name << ": a text a line, Ctrl-D ends" << std::endl;
-  InputTexts input;
+  InputTexts input({.long_texts = long_texts, .bytes_beside = bytes_beside, .command = "headway " + name});
   for (auto batch = input.next(kLinesAtOnce); !batch.empty(); batch = input.next(kLinesAtOnce)) {
+    continues = input.continues();
+    goes_on = input.goes_on();
     use(batch);
     std::cout.flush();
   }

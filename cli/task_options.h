@@ -8,6 +8,7 @@
 
 #include "headway/text_task.h"
 #include "program.h"
+#include "text_io.h"
 
 namespace cli {
 
@@ -21,6 +22,11 @@ struct TaskCommand {
   bool json = false;
   std::vector<std::string> texts = {};
 
+  LongTexts long_texts = LongTexts::shortened;
+  std::size_t bytes_beside = 0;  // memory that each text takes beside its own bytes
+  bool continues = false;        // whether the first text of a batch continues the last one of the batch before
+  bool goes_on = false;          // whether the last text of a batch goes on in the next one
+
   std::string name = {};    // "classify"
   std::int64_t number = 0;  // of the last text that was printed
 
@@ -29,7 +35,7 @@ struct TaskCommand {
   // Sets the number of threads; where and how to load the model.
   headway::TaskOptions loading() const;
   // Calls use(batch) for the texts, or for the lines of standard input as they come.
-  void for_each_batch(const std::function<void(const std::vector<std::string>& batch)>& use) const;
+  void for_each_batch(const std::function<void(const std::vector<std::string>& batch)>& use);
   // Counts a text, and prints what is to be said about it.
   void note(const headway::TextNotes& notes);
 };

@@ -10,7 +10,9 @@
 #include <iterator>
 #include <stdexcept>
 #include <system_error>
+#include <utility>
 
+#include "base/cut_text.h"
 #include "base/files.h"
 
 namespace cli {
@@ -18,7 +20,25 @@ namespace {
 
 constexpr std::size_t kChunk = std::size_t{1} << 16;
 
+// Reads up to `size` bytes and returns how many; 0 at the end.
+std::size_t read_standard_input(char* there, std::size_t size) {
+  ssize_t count = 0;
+  do {
+    count = ::read(STDIN_FILENO, there, size);
+  } while (count < 0 && errno == EINTR);
+  if (count < 0) {
+    throw std::runtime_error("standard input: cannot be read: " + std::generic_category().message(errno));
+  }
+  return static_cast<std::size_t>(count);
+}
+
 }  // namespace
+
+InputTexts::InputTexts(InputOptions options) : options_(std::move(options)) {
+  if (options_.file == "-") return;
+  file_ =
+      std::make_unique<headway::internal::InputFile>(options_.file, "", headway::internal::ReadOptions{.pipes = true});
+}
 
 bool InputTexts::fill() {
   buffer_.erase(0, position_);
@@ -26,63 +46,114 @@ bool InputTexts::fill() {
   position_ = 0;
   const std::size_t before = buffer_.size();
   buffer_.resize(before + kChunk);
-  ssize_t count = 0;
-  do {
-    count = ::read(STDIN_FILENO, buffer_.data() + before, kChunk);
-  } while (count < 0 && errno == EINTR);
-  buffer_.resize(before + static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
-  if (count < 0) {
-    throw std::runtime_error("standard input: cannot be read: " + std::generic_category().message(errno));
-  }
+  const std::size_t count =
+      file_ ? file_->read(buffer_.data() + before, kChunk) : read_standard_input(buffer_.data() + before, kChunk);
+  buffer_.resize(before + count);
   at_end_ = count == 0;
   return count > 0;
 }
 
+std::string InputTexts::about_text() const {
+  const std::string where = options_.file == "-" ? "" : options_.file + ": ";
+  const std::string which =
+      !options_.end ? "the text" : (*options_.end == '\n' ? "line " : "text ") + std::to_string(number_);
+  return where + which + " is longer than " + std::to_string(kLongestText >> 20) + " MiB";
+}
+
+std::size_t InputTexts::find_end() const {
+  return options_.end ? buffer_.find(*options_.end, searched_) : std::string::npos;
+}
+
+// Drops what is left of a text that was shortened; false where its end is not there yet.
+bool InputTexts::skip_rest() {
+  const std::size_t end = find_end();
+  position_ = searched_ = end == std::string::npos ? buffer_.size() : end + 1;
+  skipping_ = end == std::string::npos && !at_end_;
+  return !skipping_;
+}
+
+// Takes the first part of a long text.
+bool InputTexts::take_long(std::string& text, std::string_view available) {
+  const bool begins = !goes_on_;
+  const bool in_parts = options_.long_texts == LongTexts::in_parts;
+  if (begins) {
+    ++number_;
+    if (options_.long_texts == LongTexts::refused) throw std::runtime_error(about_text());
+    std::cout.flush();
+    std::cerr << options_.command << ": " << about_text()
+              << (in_parts ? ", and is read in parts" : "; what comes after is left out") << std::endl;
+  }
+  text = available.substr(0, headway::internal::cut_place(available, in_parts ? kLongestPart : kLongestText));
+  position_ += text.size();
+  searched_ = std::max(searched_, position_);
+  skipping_ = !in_parts;
+  goes_on_ = in_parts;
+  return true;
+}
+
 bool InputTexts::take(std::string& text) {
-  std::size_t end = buffer_.find(end_, searched_);
+  if (skipping_ && !skip_rest()) return false;
+  std::size_t end = find_end();
+  const std::string_view available =
+      std::string_view(buffer_).substr(position_, end == std::string::npos ? end : end - position_);
+  if (available.size() > (goes_on_ ? kLongestPart : kLongestText)) return take_long(text, available);
   if (end == std::string::npos) {
     searched_ = buffer_.size();
-    if (!at_end_ || position_ == buffer_.size()) return false;
+    if (!at_end_ || available.empty()) return false;
     end = buffer_.size();
   }
-  text = buffer_.substr(position_, end - position_);
+  text = available;
   position_ = searched_ = std::min(end + 1, buffer_.size());
-  if (end_ == '\n' && !text.empty() && text.back() == '\r') text.pop_back();
+  if (options_.end == '\n' && text.ends_with('\r')) text.pop_back();
+  if (!goes_on_) ++number_;
+  goes_on_ = false;
   return true;
+}
+
+bool InputTexts::is_waiting() const {
+  pollfd input = {file_ ? file_->descriptor() : STDIN_FILENO, POLLIN, 0};
+  return ::poll(&input, 1, 0) == 0;
 }
 
 std::vector<std::string> InputTexts::next(std::size_t most) {
   std::vector<std::string> texts;
   std::string text;
-  while (texts.size() < most) {
+  std::size_t bytes = 0;
+  continues_ = goes_on_;
+  while (texts.size() < most && bytes < kLongestText) {
     if (take(text)) {
+      bytes += text.size() + options_.bytes_beside;
       texts.push_back(std::move(text));
+      if (goes_on_) break;
       continue;
     }
-    if (at_end_) break;
-    pollfd input = {STDIN_FILENO, POLLIN, 0};
-    const bool waiting = ::poll(&input, 1, 0) == 0;
-    if (waiting && !texts.empty()) break;
+    if (at_end_ || (!texts.empty() && is_waiting())) break;
     fill();
   }
   return texts;
 }
 
-std::vector<std::string> read_lines(const std::string& file) {
-  if (file == "-") {
-    InputTexts input;
-    std::vector<std::string> lines;
-    for (auto more = input.next(kChunk); !more.empty(); more = input.next(kChunk)) {
-      lines.insert(lines.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+std::string read_text(const std::string& file, std::size_t most) {
+  if (file != "-") return headway::internal::read_whole_file(file, "", {.limit = most, .pipes = true});
+  std::string text;
+  std::size_t count = 0;
+  do {
+    const std::size_t before = text.size();
+    text.resize(before + kChunk);
+    count = read_standard_input(text.data() + before, kChunk);
+    text.resize(before + count);
+    if (text.size() > most) {
+      throw std::runtime_error("standard input: has more than " + std::to_string(most >> 20) + " MiB");
     }
-    return lines;
-  }
-  const std::string text = headway::internal::read_whole_file(file, {}, {.pipes = true});
+  } while (count > 0);
+  return text;
+}
+
+std::vector<std::string> read_lines(const std::string& file) {
+  InputTexts input({.file = file});
   std::vector<std::string> lines;
-  for (std::string_view rest = text; !rest.empty();) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-    lines.emplace_back(line.ends_with('\r') ? line.substr(0, line.size() - 1) : line);
+  for (auto more = input.next(kChunk); !more.empty(); more = input.next(kChunk)) {
+    lines.insert(lines.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   }
   return lines;
 }

@@ -120,10 +120,12 @@ bool TokenizeFlags::any() const {
          max_length != 0 || stride != 0;
 }
 
+bool TokenizeFlags::takes_parts() const { return !offsets && !json && !json_lines && !windows && max_length == 0; }
+
 int encode_texts(const std::filesystem::path& directory, const TokenizeFlags& flags, const EachText& for_each_text) {
   const headway::TextTokenizer tokenizer = headway::TextTokenizer::load(directory);
   const headway::TokenizeOptions options = options_of(flags);
-  for_each_text([&](const std::string& line) {
+  for_each_text([&](const std::string& line, bool goes_on) {
     const LineTexts texts = texts_of_line(line, flags.json_lines);
     if (flags.windows) return print_windows(tokenizer, texts, options);
     const headway::TokenizedText text =
@@ -137,14 +139,14 @@ int encode_texts(const std::filesystem::path& directory, const TokenizeFlags& fl
                 << (flags.ids ? std::to_string(text.ids[n]) : visible_token(tokenizer.token(text.ids[n])));
       if (flags.offsets) std::cout << '[' << text.offsets[n].begin << ',' << text.offsets[n].end << ')';
     }
-    std::cout << '\n';
+    std::cout << (goes_on ? ' ' : '\n');
   });
   return kDone;
 }
 
 int decode_texts(const std::filesystem::path& directory, const TokenizeFlags& flags, const EachText& for_each_text) {
   const headway::TextTokenizer tokenizer = headway::TextTokenizer::load(directory);
-  for_each_text([&](const std::string& line) {
+  for_each_text([&](const std::string& line, bool) {
     const std::vector<std::int64_t> ids = ids_of_line(line, flags.json_lines);
     if (flags.stream) {
       headway::StreamingDecoder decoder(tokenizer, !flags.keep_special_tokens);

@@ -28,10 +28,14 @@ struct TokenizeFlags {
   void add_to(CLI::App& command, bool encode);
   // Whether any was given that only these tokenizers have.
   bool any() const;
+  // Whether the tokens of a long text may be written part by part: not where they say where they are in it.
+  bool takes_parts() const;
 };
 
+// A text; or a part of a long one, which goes on with the next part.
+using TextBody = std::function<void(const std::string& text, bool goes_on)>;
 // Calls its argument for each text.
-using EachText = std::function<void(const std::function<void(const std::string&)>&)>;
+using EachText = std::function<void(const TextBody&)>;
 
 int encode_texts(const std::filesystem::path& directory, const TokenizeFlags& flags, const EachText& for_each_text);
 int decode_texts(const std::filesystem::path& directory, const TokenizeFlags& flags, const EachText& for_each_text);

@@ -106,20 +106,20 @@ struct UseTokenizer {
   void refuse_flags() const {
     if (flags.any()) throw UsageError("options such as --json and --offsets need a directory with a tokenizer.json");
   }
-  EachText each_text() const {
-    return [this](const auto& body) { for_each_text(body); };
+  EachText each_text(LongTexts long_texts) const {
+    return [this, long_texts](const auto& body) { for_each_text(long_texts, body); };
   }
   fs::path directory() const { return tokenizer.empty() ? default_model() : fs::path(tokenizer); }
-  void for_each_text(const std::function<void(const std::string&)>& body) const;
+  void for_each_text(LongTexts long_texts, const TextBody& body) const;
 };
 
-void UseTokenizer::for_each_text(const std::function<void(const std::string&)>& body) const {
-  for (const std::string& text : texts) body(text);
+void UseTokenizer::for_each_text(LongTexts long_texts, const TextBody& body) const {
+  for (const std::string& text : texts) body(text, false);
   if (!texts.empty()) return;
   constexpr std::size_t kMost = 1024;
-  InputTexts input(zero ? '\0' : '\n');
+  InputTexts input({.long_texts = long_texts, .end = zero ? '\0' : '\n', .command = "headway tokenizer encode"});
   for (auto more = input.next(kMost); !more.empty(); more = input.next(kMost)) {
-    for (const std::string& text : more) body(text);
+    for (const std::string& text : more) body(text, input.goes_on() && &text == &more.back());
     std::cout.flush();
   }
 }
@@ -148,41 +148,43 @@ int UseTokenizer::encode() {
   if (is_text_tokenizer()) {
     if (target || !to.empty()) throw UsageError("--target and --to need the directory of a Marian model");
     flags.ids = ids;
-    return encode_texts(directory(), flags, each_text());
+    return encode_texts(directory(), flags, each_text(flags.takes_parts() ? LongTexts::in_parts : LongTexts::refused));
   }
   refuse_flags();
-  const auto print = [](const std::vector<std::string>& tokens) {
+  const auto print = [](const std::vector<std::string>& tokens, bool goes_on) {
     for (std::size_t n = 0; n < tokens.size(); ++n) std::cout << (n == 0 ? "" : " ") << visible_token(tokens[n]);
-    std::cout << '\n';
+    std::cout << (goes_on ? ' ' : '\n');
   };
   if (is_model()) {
     if (ids || target || !to.empty()) throw UsageError("--ids, --target and --to need a tokenizer directory");
     const headway::SentencePieces pieces = headway::SentencePieces::load(tokenizer);
-    for_each_text([&](const std::string& text) { print(pieces.encode(text)); });
+    for_each_text(LongTexts::in_parts,
+                  [&](const std::string& text, bool goes_on) { print(pieces.encode(text), goes_on); });
     return kDone;
   }
   if (target && !to.empty()) throw UsageError("--target and --to do not go together");
   const headway::TranslationTokenizer loaded = headway::TranslationTokenizer::load(directory());
-  for_each_text([&](const std::string& text) {
+  for_each_text(LongTexts::in_parts, [&](const std::string& text, bool goes_on) {
     const std::vector<std::int64_t> encoded = target ? loaded.encode_target(text) : loaded.encode_source(text, to);
     std::vector<std::string> tokens;
     tokens.reserve(encoded.size());
     for (const std::int64_t id : encoded) tokens.push_back(ids ? std::to_string(id) : loaded.token(id));
-    print(tokens);
+    print(tokens, goes_on);
   });
   return kDone;
 }
 
 int UseTokenizer::decode() {
-  if (is_text_tokenizer()) return decode_texts(directory(), flags, each_text());
+  if (is_text_tokenizer()) return decode_texts(directory(), flags, each_text(LongTexts::refused));
   refuse_flags();
   if (is_model()) {
     const headway::SentencePieces pieces = headway::SentencePieces::load(tokenizer);
-    for_each_text([&](const std::string& text) { std::cout << shown_line(pieces.decode(words_of(text))) << '\n'; });
+    for_each_text(LongTexts::refused,
+                  [&](const std::string& text, bool) { std::cout << shown_line(pieces.decode(words_of(text))) << '\n'; });
     return kDone;
   }
   const headway::TranslationTokenizer loaded = headway::TranslationTokenizer::load(directory());
-  for_each_text([&](const std::string& text) {
+  for_each_text(LongTexts::refused, [&](const std::string& text, bool) {
     std::vector<std::int64_t> decoded;
     for (const std::string& word : words_of(text)) decoded.push_back(id_of(word));
     std::cout << shown_line(loaded.decode_target(decoded)) << '\n';

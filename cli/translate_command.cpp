@@ -25,17 +25,28 @@ struct Translate {
   std::vector<std::string> texts = {};
 
   std::int64_t number = 0;  // of the last text
+  // Of a text that is read in parts: the number of the last part, the language of the first one, and whether anything
+  // was printed yet.
+  std::int64_t part = 0;
+  std::string part_language = {};
+  bool part_printed = false;
 
   int run();
   void translate(const headway::Translator& translator, const std::vector<std::string>& batch);
+  void translate_part(const headway::Translator& translator, const std::string& text, bool goes_on);
+  void translate_input(const headway::Translator& translator);
   void stream(const headway::Translator& translator, const std::string& text);
   void print(const std::string& source, const headway::Translation& translation) const;
   void print_note(const headway::Translation& translation) const;
+  bool streams() const { return translation.beam == 1 && !json && is_terminal(STDOUT_FILENO); }
 };
 
-std::string json_line(const std::string& source, const headway::Translation& translation) {
-  std::string line = "{\"source\": " + json_string(source) + ", \"to\": " + json_string(translation.to) +
-                     ", \"translation\": " + json_string(translation.text) + ", \"best\": [";
+// `part` is 0 for a whole text.
+std::string json_line(const std::string& source, const headway::Translation& translation, std::int64_t part) {
+  std::string line = "{\"source\": " + json_string(source);
+  if (part > 0) line += ", \"part\": " + std::to_string(part);
+  line += ", \"to\": " + json_string(translation.to) + ", \"translation\": " + json_string(translation.text) +
+          ", \"best\": [";
   for (std::size_t n = 0; n < translation.best.size(); ++n) {
     line += (n == 0 ? "{\"text\": " : ", {\"text\": ") + json_string(translation.best[n]) +
             ", \"score\": " + json_number(translation.scores.at(n)) + "}";
@@ -51,7 +62,7 @@ void Translate::print_note(const headway::Translation& translation) const {
 
 void Translate::print(const std::string& source, const headway::Translation& translation) const {
   if (json) {
-    std::cout << json_line(source, translation) << '\n';
+    std::cout << json_line(source, translation, part) << '\n';
     return;
   }
   if (num_best == 1) {
@@ -65,6 +76,7 @@ void Translate::print(const std::string& source, const headway::Translation& tra
 }
 
 void Translate::translate(const headway::Translator& translator, const std::vector<std::string>& batch) {
+  if (batch.size() == 1 && streams()) return stream(translator, batch[0]);
   headway::TranslateOptions options = translation.options();
   options.search.num_best = num_best;
   const std::vector<headway::Translation> translations = translator.translate(batch, options);
@@ -74,6 +86,32 @@ void Translate::translate(const headway::Translator& translator, const std::vect
     print_note(translations[n]);
   }
   std::cout.flush();
+}
+
+// Translates a part of a long text. On standard output parts make one line, with --json an object each.
+void Translate::translate_part(const headway::Translator& translator, const std::string& text, bool goes_on) {
+  headway::TranslateOptions options = translation.options();
+  options.search.num_best = num_best;
+  if (part == 0) {
+    ++number;
+    part_printed = false;
+  } else {
+    options.to = part_language;
+  }
+  ++part;
+  headway::Translation result = translator.translate({text}, options).at(0);
+  if (part == 1) part_language = result.to;
+  result.notes.segments = 0;  // that there are parts was said
+  if (json || num_best > 1) {
+    print(text, result);
+  } else {
+    const std::string line = one_line(result.text);
+    std::cout << (part_printed && !line.empty() ? " " : "") << line << (goes_on ? "" : "\n");
+    part_printed = part_printed || !line.empty();
+  }
+  std::cout.flush();
+  if (!result.notes.blank && !result.notes.empty) print_note(result);
+  if (!goes_on) part = 0;
 }
 
 // Shows a translation while it grows. Text that ends in the middle of a character waits for its end.
@@ -104,24 +142,33 @@ int Translate::run() {
   }
   const headway::Translator translator = translation.model.open();
   translation.to = language_code(translator, "--to", translation.to);
-  const bool streaming = translation.beam == 1 && !json && is_terminal(STDOUT_FILENO);
-  const auto answer = [&](const std::vector<std::string>& batch) {
-    if (batch.size() == 1 && streaming) {
-      stream(translator, batch[0]);
-    } else {
-      translate(translator, batch);
-    }
-  };
   if (!texts.empty()) {
-    answer(texts);
+    translate(translator, texts);
     return kDone;
   }
   if (is_terminal(STDIN_FILENO)) std::cerr << "headway translate: a text a line, Ctrl-D ends" << std::endl;
+  translate_input(translator);
+  return kDone;
+}
+
+void Translate::translate_input(const headway::Translator& translator) {
   // Several batches at a time, so that sentences of similar length are translated together.
   const auto most = static_cast<std::size_t>(translation.options().search.batch_size * 16);
-  InputTexts input;
-  for (auto batch = input.next(most); !batch.empty(); batch = input.next(most)) answer(batch);
-  return kDone;
+  InputTexts input({.long_texts = LongTexts::in_parts, .command = "headway translate"});
+  for (auto batch = input.next(most); !batch.empty(); batch = input.next(most)) {
+    // Only the first and the last of them can be parts.
+    if (input.continues()) {
+      translate_part(translator, batch.front(), input.goes_on() && batch.size() == 1);
+      batch.erase(batch.begin());
+    }
+    std::vector<std::string> first_part;
+    if (input.goes_on() && !batch.empty()) {
+      first_part.push_back(std::move(batch.back()));
+      batch.pop_back();
+    }
+    if (!batch.empty()) translate(translator, batch);
+    if (!first_part.empty()) translate_part(translator, first_part.front(), /*goes_on=*/true);
+  }
 }
 
 }  // namespace

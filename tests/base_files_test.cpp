@@ -4,9 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <fstream>
+#include <set>
 #include <thread>
 
 #include "base/files.h"
@@ -19,6 +21,7 @@ namespace fs = std::filesystem;
 using headway::internal::FileReplacement;
 using headway::internal::read_whole_file;
 using headway::internal::remove_stray_files;
+using headway::internal::replace_directory;
 using headway::internal::replace_file;
 using namespace headway_test;
 using Names = std::vector<std::string>;
@@ -133,25 +136,59 @@ TEST(FileReplacement, LinksAreReplacedAndNotFollowed) {
   EXPECT_FALSE(fs::exists(directory / "nowhere"));
 }
 
-// An existing file or link of the temporary name is neither used nor followed.
-TEST(FileReplacement, TakesNoNameThatIsThere) {
+// Whoever may write into the directory cannot put a link there first: no name follows from another.
+TEST(FileReplacement, NamesCannotBeGuessed) {
+  const TemporaryDirectory directory;
+  std::set<std::string> names;
+  for (int i = 0; i < 50; ++i) {
+    const FileReplacement file(directory / "x");
+    names.insert(directory.listing().front());
+  }
+  ASSERT_EQ(names.size(), 50u);
+  const std::string process = std::to_string(::getpid());
+  std::array<std::set<char>, 32> digits;  // that were at each place
+  for (const std::string& name : names) {
+    ASSERT_EQ(name.size(), 45u) << name;  // .headway-, 128 bits in hexadecimal, .tmp
+    EXPECT_EQ(name.find("-" + process + "-"), std::string::npos) << name;
+    for (std::size_t i = 0; i < digits.size(); ++i) digits[i].insert(name[9 + i]);
+  }
+  for (const std::set<char>& seen : digits) EXPECT_GT(seen.size(), 4u);
+}
+
+// Planted links of the names that were used once, and of those that many programs use.
+TEST(FileReplacement, PlantedLinksAreNotFollowed) {
   const TemporaryDirectory directory;
   write_bytes(directory / "victim", "old");
-  std::string first;
-  {
-    const FileReplacement file(directory / "x");
-    first = directory.listing().front() == "victim" ? directory.listing().back() : directory.listing().front();
+  const std::string process = std::to_string(::getpid());
+  for (const char* name : {"x.tmp", "x~", ".x.swp"}) fs::create_symlink("victim", directory / name);
+  fs::create_symlink("victim", directory / ("x.tmp-" + process));
+  for (int i = 0; i < 100; ++i) {
+    fs::create_symlink("victim", directory / (".headway-" + process + "-" + std::to_string(i) + ".tmp"));
   }
-  // The next numbers of this process.
-  const std::size_t dash = first.rfind('-');
-  const int number = std::stoi(first.substr(dash + 1));
-  for (int i = 1; i <= 3; ++i) {
-    fs::create_symlink("victim", directory / (first.substr(0, dash + 1) + std::to_string(number + i) + ".tmp"));
-  }
+  const std::size_t planted = directory.listing().size();
   replace_file(directory / "x", "new");
   EXPECT_EQ(read_bytes(directory / "victim"), "old");
   EXPECT_EQ(read_bytes(directory / "x"), "new");
   EXPECT_FALSE(fs::is_symlink(directory / "x"));
+  EXPECT_EQ(directory.listing().size(), planted + 1);
+}
+
+TEST(FileReplacement, KeepsPermissions) {
+  const TemporaryDirectory directory;
+  const auto mode = [&] { return fs::status(directory / "x").permissions(); };
+  for (const unsigned wanted : {0600u, 0640u, 0664u}) {
+    write_bytes(directory / "x", "old");
+    fs::permissions(directory / "x", static_cast<fs::perms>(wanted));
+    {
+      FileReplacement file(directory / "x");
+      for (const std::string& name : directory.listing()) {
+        EXPECT_EQ(static_cast<unsigned>(fs::status(directory / name).permissions()), wanted) << name;
+      }
+      file.write("new");
+      file.commit();
+    }
+    EXPECT_EQ(static_cast<unsigned>(mode()), wanted);
+  }
 }
 
 TEST(FileReplacement, FollowsTheUmask) {
@@ -195,6 +232,48 @@ TEST(FileReplacement, ManyThreads) {
   EXPECT_EQ(directory.listing(), Names{"x"});
 }
 
+TEST(ReplaceDirectory, WholeOrNotAtAll) {
+  const TemporaryDirectory directory;
+  const fs::path target = directory / "deep/model";
+  const auto fill = [](const std::string& text) {
+    return [text](const fs::path& unfinished) { replace_file(unfinished / "a", text); };
+  };
+  replace_directory(target, fill("one"));
+  EXPECT_EQ(read_bytes(target / "a"), "one");
+  write_bytes(target / "b", "of the old one");
+  replace_directory(target.string() + "/", fill("two"));
+  EXPECT_EQ(read_bytes(target / "a"), "two");
+  EXPECT_FALSE(fs::exists(target / "b"));
+  EXPECT_THROW(replace_directory(target,
+                                 [](const fs::path& unfinished) {
+                                   replace_file(unfinished / "a", "three");
+                                   throw std::runtime_error("no more");
+                                 }),
+               std::runtime_error);
+  EXPECT_EQ(read_bytes(target / "a"), "two");
+  EXPECT_EQ(std::distance(fs::directory_iterator(directory / "deep"), fs::directory_iterator()), 1);
+  write_bytes(directory / "file", "x");
+  EXPECT_PRED2(contains, message_of([&] { replace_directory(directory / "file", fill("four"), "who"); }),
+               "who: " + (directory / "file").string() + ": is there already and is no directory");
+  EXPECT_EQ(read_bytes(directory / "file"), "x");
+}
+
+TEST(ReplaceDirectory, PlantedLinksAreNotFollowed) {
+  const TemporaryDirectory directory, victim;
+  write_bytes(victim / "a", "old");
+  fs::create_directory_symlink(victim.path(), directory / "model.tmp");  // a name that was used once
+  fs::create_directory_symlink(victim.path(), directory / "model");
+  replace_directory(directory / "model", [&](const fs::path& unfinished) {
+    EXPECT_EQ(unfinished.filename().string().size(), 45u);  // see NamesCannotBeGuessed
+    replace_file(unfinished / "a", "new");
+  });
+  EXPECT_EQ(victim.listing(), Names{"a"});
+  EXPECT_EQ(read_bytes(victim / "a"), "old");
+  EXPECT_FALSE(fs::is_symlink(directory / "model"));
+  EXPECT_EQ(read_bytes(directory / "model/a"), "new");
+  EXPECT_TRUE(fs::is_symlink(directory / "model.tmp"));  // not ours
+}
+
 TEST(StrayFiles, GoAndOthersStay) {
   const TemporaryDirectory directory;
   for (const char* name : {".headway-12-0.tmp", ".headway-99999-3.tmp", ".headway-12", "notes.tmp"}) {
@@ -203,6 +282,9 @@ TEST(StrayFiles, GoAndOthersStay) {
   remove_stray_files(directory.path());
   EXPECT_EQ(directory.listing(), (Names{".headway-12", "notes.tmp"}));
   remove_stray_files(directory / "none");
+  fs::create_directories(directory / ".headway-12ab.tmp/inside");  // a directory that was never finished
+  remove_stray_files(directory.path());
+  EXPECT_EQ(directory.listing(), (Names{".headway-12", "notes.tmp"}));
   // What FileReplacement makes has such a name.
   const FileReplacement unfinished(directory / "x");
   EXPECT_EQ(directory.listing().size(), 3u);

@@ -90,6 +90,37 @@ TEST(Json, DepthHasALimit) {
   std::string objects;
   for (int i = 0; i < 100'000; ++i) objects += "{\"a\":";
   EXPECT_PRED2(contains, complaint(objects), "nested deeper than 64");
+  EXPECT_EQ(complaint(" \n" + std::string(100'000, '[')),
+            "x.json: is not JSON at byte 67: arrays and objects are nested deeper than 64");
+}
+
+// Events have the same limits as trees, whatever they do themselves.
+TEST(Json, EventsHaveLimits) {
+  struct Counting : JsonEvents {
+    void null() override {}
+    void boolean(bool) override {}
+    void negative(std::int64_t) override {}
+    void integer(std::uint64_t) override {}
+    void number(double, std::string_view) override {}
+    void string(std::string&&) override {}
+    void key(std::string&&) override {}
+    void start_object() override { ++opened; }
+    void end_object() override {}
+    void start_array() override { ++opened; }
+    void end_array() override {}
+    void invalid(std::size_t byte, std::string_view reason) override {
+      throw headway::Error(std::to_string(byte) + ": " + std::string(reason));
+    }
+    int opened = 0;
+  };
+  Counting events;
+  EXPECT_EQ(message_of([&] { scan_json(std::string(1'000'000, '['), events); }),
+            "65: arrays and objects are nested deeper than 64");
+  EXPECT_EQ(events.opened, 64);
+  EXPECT_EQ(message_of([&] { scan_json("[[1]]", events, {.depth = 1}); }),
+            "2: arrays and objects are nested deeper than 1");
+  EXPECT_EQ(message_of([&] { scan_json("[1, 2]", events, {.bytes = 3}); }), "4: it has 6 bytes, expected at most 3");
+  EXPECT_EQ(message_of([&] { scan_json("[[1], [2], {}]", events, {.depth = 2}); }), "no error");
 }
 
 // Damaged texts are read or refused, and what is read comes back from its own text.

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <string>
 #include <vector>
@@ -210,6 +211,23 @@ TEST_F(TranslatorTest, CutsLongTexts) {
   const std::string first = translator().translate({"word1"}, into("de", 4))[0].text;
   EXPECT_EQ(lines[0].text.substr(0, first.size() + 2), first + "\n\n");
   EXPECT_EQ(lines[0].notes.segments, 0);  // each line is short enough
+}
+
+// A line of any length is cut before it is tokenized, which takes hundreds of bytes of memory for each of its bytes.
+TEST_F(TranslatorTest, EndlessLinesTakeLittleMemory) {
+  const std::string gap(std::size_t{4} << 20, ' ');
+  const auto found = translator().translate({"Word1 here." + gap + "Word2 here." + gap}, into("de", 4));
+  const auto apart = translator().translate({"Word1 here.", "Word2 here."}, into("de", 4));
+  EXPECT_EQ(found[0].text, apart[0].text + " " + apart[1].text);
+  const auto memory = [] {
+    rusage usage = {};
+    ::getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss >> 10;  // in MiB
+  };
+  const long before = memory();
+  const auto word = translator().translate({std::string(200'000, 'x')}, into("de", 1));
+  EXPECT_GT(word[0].notes.segments, 500);
+  EXPECT_LT(memory() - before, 40);
 }
 
 TEST_F(TranslatorTest, NotesWhatIsRemarkable) {

@@ -2,12 +2,15 @@
 #include "headway/text_pairs.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <zip.h>
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -63,6 +66,39 @@ TEST(TextPairs, Zip) {
   TemporaryDirectory directory;
   write_zip(directory / "pairs.zip", {{"_about.txt", "no tab here"}, {"deep/pairs.txt", "one\teins\ntwo\tzwei\n"}});
   EXPECT_EQ(read_pairs(directory / "pairs.zip"), (Pairs{{"one", "eins"}, {"two", "zwei"}}));
+}
+
+// A text of one line shrinks to a thousandth of its size; it is refused before it fills the memory.
+TEST(TextPairs, ZipsThatGrow) {
+  TemporaryDirectory directory;
+  std::string lines;
+  while (lines.size() < (std::size_t{24} << 20)) lines += "one two three\teins zwei drei\n";
+  write_zip(directory / "bomb.zip", {{"pairs.tsv", lines}});
+  ASSERT_LT(std::filesystem::file_size(directory / "bomb.zip"), 1u << 18);
+  std::int64_t read = 0;
+  const auto count = [&read](TextPair&&) { ++read; };
+  EXPECT_EQ(message_of([&] { headway::for_each_pair(directory / "bomb.zip", count); }),
+            (directory / "bomb.zip").string() +
+                ": pairs.tsv unpacks to more than 16 MiB, which an archive of this size may not; where it is right, "
+                "unpack it first");
+  EXPECT_EQ(read, 0);  // the archive says how large the text is
+  lines.resize(std::size_t{12} << 20);
+  lines.resize(lines.rfind('\n') + 1);
+  write_zip(directory / "repeats.zip", {{"pairs.tsv", lines}});
+  headway::for_each_pair(directory / "repeats.zip", count);
+  EXPECT_GT(read, 100'000);
+}
+
+TEST(TextPairs, PipesOnlyWhereTextsAre) {
+  TemporaryDirectory directory;
+  ASSERT_EQ(::mkfifo((directory / "pairs.zip").c_str(), 0600), 0);
+  EXPECT_PRED2(contains, message_of([&] { read_pairs(directory / "pairs.zip"); }), "is not a regular file");
+  ASSERT_EQ(::mkfifo((directory / "pairs.tsv").c_str(), 0600), 0);
+  std::thread writer([&] { std::ofstream(directory / "pairs.tsv") << "one\teins\n"; });
+  EXPECT_EQ(read_pairs(directory / "pairs.tsv"), (Pairs{{"one", "eins"}}));
+  writer.join();
+  std::filesystem::create_symlink("/dev/zero", directory / "endless.tsv");
+  EXPECT_PRED2(contains, message_of([&] { read_pairs(directory / "endless.tsv"); }), "line 1: is longer than 16 MiB");
 }
 
 TEST(TextPairs, ParallelFiles) {

@@ -6,6 +6,7 @@
 #include "headway/translation_training.h"
 #include "support/files.h"
 #include "support/message_of.h"
+#include "translation/run_state.h"
 
 namespace {
 
@@ -143,6 +144,14 @@ TEST(TranslationConfig, FilesThatAreNoObjectAreRefused) {
   EXPECT_PRED2(contains, load_error(R"({"epochs": 3, "epochs": 4})"), "has \"epochs\" twice");
   EXPECT_PRED2(contains, message_of([] { TranslationTrainingConfig::load("/nowhere/config.json"); }),
                "/nowhere/config.json");
+}
+
+// Configs and the state inside a checkpoint are read with the limits of all JSON.
+TEST(TranslationConfig, DeepJsonIsRefused) {
+  const std::string deep(100'000, '[');
+  EXPECT_PRED2(contains, load_error(deep), "config.json: is not JSON at byte 65: arrays and objects are nested deeper");
+  EXPECT_PRED2(contains, message_of([&] { headway::internal::RunState::from_json(deep); }),
+               "is not JSON at byte 65: arrays and objects are nested deeper than 64");
 }
 
 TEST(TranslationConfig, FieldsAreSetFromText) {

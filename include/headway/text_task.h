@@ -21,7 +21,8 @@ struct TaskOptions {
 struct TextNotes {
   bool empty = false;                // the text has no characters, or no token but special ones
   bool invalid_utf8 = false;         // bytes that are not UTF-8 were replaced by U+FFFD
-  std::int64_t tokens_left_out = 0;  // tokens at the end that the model has no positions for
+  // Tokens at the end that the model has no positions for. Of a text of over 1 MiB those of its first MiB are counted.
+  std::int64_t tokens_left_out = 0;
 
   bool operator==(const TextNotes&) const = default;
   // True where there is nothing to note.

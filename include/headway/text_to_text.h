@@ -19,7 +19,8 @@ inline namespace v0 {
 
 struct TextToTextOptions {
   std::string prefix = {};  // comes before every text, as T5's "summarize: "
-  // A text with more tokens than the model has positions is cut; otherwise it is an Error.
+  // A text with more tokens than the model has positions, or than model_max_length of its tokenizer, is cut; otherwise
+  // more than the positions are an Error.
   bool truncate = true;
   // The first token that is written, as mBART's code of a language; default: of the config.
   std::optional<std::int64_t> first_token = {};

@@ -5,9 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
+#include <random>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -20,9 +21,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Temporary files are .headway-PID-NUMBER.tmp, in the directory of the file that they become.
+// Temporary names are .headway-RANDOM.tmp, in the directory of what they become.
 constexpr std::string_view kTemporaryStart = ".headway-";
 constexpr std::string_view kTemporaryEnding = ".tmp";
+constexpr int kTemporaryTries = 100;
 
 // The start of a message about a file. An argument of check(), formatted only when the check fails.
 struct AboutFile {
@@ -47,14 +49,13 @@ struct Descriptor {
 // Opens for reading. A pipe without a writer would block, so pipes are waited for only where they are allowed.
 int open_for_reading(const AboutFile& about, const ReadOptions& options) {
   const int wait = options.pipes ? 0 : O_NONBLOCK;
-  const int file = ::open(about.file.c_str(), O_RDONLY | O_CLOEXEC | wait);
+  const int file = ::open(about.file.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | wait);
   const int problem = errno;
   if (file < 0 && problem == ENOENT) fail_on_file(about.file, problem, about, "no such file");
   if (file < 0) fail_on_file(about.file, problem, about, "cannot be opened: ", error_text(problem));
   return file;
 }
 
-// The size that the system reports, which is a hint: for some files it is 0.
 std::size_t check_kind(const AboutFile& about, int file, const ReadOptions& options) {
   struct stat status = {};
   if (::fstat(file, &status) != 0) {
@@ -66,6 +67,27 @@ std::size_t check_kind(const AboutFile& about, int file, const ReadOptions& opti
   const auto size = S_ISREG(status.st_mode) ? static_cast<std::size_t>(status.st_size) : 0;
   check(size <= options.limit, about, "has ", size, " bytes, expected at most ", options.limit);
   return size;
+}
+
+// A name that nobody can foresee, so that nobody can put a link of that name there first.
+std::string temporary_name(const fs::path& directory) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::random_device source;
+  std::string name(kTemporaryStart);
+  for (int word = 0; word < 4; ++word) {
+    std::uint32_t bits = source();
+    for (int digit = 0; digit < 8; ++digit, bits >>= 4) name += kDigits[bits & 15];
+  }
+  return (directory / (name + std::string(kTemporaryEnding))).string();
+}
+
+fs::path parent_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
+
+// Makes a new name survive a power failure. It is in place already, and not every file system supports this: a failure
+// is ignored.
+void sync_directory(const fs::path& directory) {
+  const Descriptor opened{::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (opened.number >= 0) ::fsync(opened.number);
 }
 
 }  // namespace
@@ -82,22 +104,35 @@ void check_directory(const fs::path& directory) {
                is_missing ? std::string(": no such directory") : ": cannot be opened: " + error_text(problem));
 }
 
+InputFile::InputFile(const fs::path& file, std::string_view who, const ReadOptions& options) : file_(file), who_(who) {
+  const AboutFile about{who_, file_};
+  Descriptor opened{open_for_reading(about, options)};
+  size_ = check_kind(about, opened.number, options);
+  descriptor_ = std::exchange(opened.number, -1);
+}
+
+InputFile::~InputFile() { ::close(descriptor_); }
+
+std::size_t InputFile::read(char* there, std::size_t size) {
+  ssize_t count = 0;
+  do {
+    count = ::read(descriptor_, there, size);
+  } while (count < 0 && errno == EINTR);
+  if (count < 0) {
+    const int problem = errno;
+    fail_on_file(file_, problem, AboutFile{who_, file_}, "cannot be read: ", error_text(problem));
+  }
+  return static_cast<std::size_t>(count);
+}
+
 std::string read_whole_file(const fs::path& file, std::string_view who, const ReadOptions& options) {
   constexpr std::size_t kChunk = std::size_t{1} << 16;
-  const AboutFile about{who, file};
-  const Descriptor opened{open_for_reading(about, options)};
-  std::string bytes(check_kind(about, opened.number, options) + 1, '\0');  // one more, to see the end
+  InputFile input(file, who, options);
+  std::string bytes(input.size() + 1, '\0');  // one more, to see the end
   std::size_t filled = 0;
-  while (true) {
-    const ssize_t count = ::read(opened.number, bytes.data() + filled, bytes.size() - filled);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) {
-      const int problem = errno;
-      fail_on_file(file, problem, about, "cannot be read: ", error_text(problem));
-    }
-    if (count == 0) break;
-    filled += static_cast<std::size_t>(count);
-    check(filled <= options.limit, about, "has more bytes than expected, at most ", options.limit);
+  while (const std::size_t count = input.read(bytes.data() + filled, bytes.size() - filled)) {
+    filled += count;
+    check(filled <= options.limit, AboutFile{who, file}, "has more bytes than expected, at most ", options.limit);
     if (filled == bytes.size()) bytes.resize(std::max(bytes.size() + kChunk, bytes.size() / 2 * 3));
   }
   bytes.resize(filled);
@@ -105,7 +140,6 @@ std::string read_whole_file(const fs::path& file, std::string_view who, const Re
 }
 
 FileReplacement::FileReplacement(const fs::path& target, std::string_view who) : target_(target), who_(who) {
-  static std::atomic<unsigned> counter = 0;
   std::error_code ignored;
   const fs::file_type type = fs::status(target, ignored).type();
   // A rename would replace a device by the file.
@@ -113,16 +147,18 @@ FileReplacement::FileReplacement(const fs::path& target, std::string_view who) :
     fail_on_file(target_, type == fs::file_type::directory ? EISDIR : EEXIST, AboutFile{who_, target_},
                  "is there already and is not a file");
   }
-  // Not by mkstemp: that would hide the file from other users, whatever the umask says.
-  do {
-    const std::string number = std::to_string(::getpid()) + "-" + std::to_string(counter++);
-    const std::string name = std::string(kTemporaryStart) + number + std::string(kTemporaryEnding);
-    temporary_ = (target.parent_path() / name).string();
-    file_ = file_call_fails("open")
-                ? -1
-                : ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-  } while (file_ < 0 && errno == EEXIST);
+  struct stat old = {};
+  const bool keeps_mode = ::lstat(target.c_str(), &old) == 0 && S_ISREG(old.st_mode);
+  // Not by mkstemp: that would hide a new file from other users, whatever the umask says.
+  for (int tries = 0; file_ < 0 && tries < kTemporaryTries; ++tries) {
+    temporary_ = temporary_name(target.parent_path());
+    constexpr int kNew = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    file_ = file_call_fails("open") ? -1 : ::open(temporary_.c_str(), kNew, keeps_mode ? 0600 : 0666);
+    if (file_ < 0 && errno != EEXIST) break;
+  }
   if (file_ < 0) fail_with_errno("no file can be made in its directory");
+  // Some file systems have no permissions; there the new file has those of all files.
+  if (keeps_mode) static_cast<void>(::fchmod(file_, (old.st_mode & 0777) | 0600));
 }
 
 FileReplacement::~FileReplacement() {
@@ -153,20 +189,12 @@ void FileReplacement::commit() {
   if (file_call_fails("rename") || std::rename(temporary_.c_str(), target_.c_str()) != 0)
     fail_with_errno("cannot be replaced");
   moved_ = true;
-  sync_directory();
+  sync_directory(parent_of(target_));
 }
 
 void FileReplacement::fail_with_errno(const char* what) const {
   const int problem = errno;
   fail_on_file(target_, problem, AboutFile{who_, target_}, what, ": ", error_text(problem));
-}
-
-// Makes the new name survive a power failure. The file is in place already, and not every file system supports this: a
-// failure is ignored.
-void FileReplacement::sync_directory() const {
-  const fs::path parent = target_.has_parent_path() ? target_.parent_path() : fs::path(".");
-  const Descriptor directory{::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  if (directory.number >= 0) ::fsync(directory.number);
 }
 
 void replace_file(const fs::path& file, std::string_view bytes, std::string_view who) {
@@ -182,6 +210,43 @@ void make_directories(const fs::path& directory, std::string_view who) {
   fail_on_file(
       directory, problem ? problem.value() : EEXIST, AboutFile{who, directory},
       "the directory cannot be made: ", problem ? problem.message() : std::string("there is a file of that name"));
+}
+
+void replace_directory(const fs::path& directory, const std::function<void(const fs::path&)>& fill,
+                       std::string_view who) {
+  // "a/b/" is "a/b", whose parent is "a".
+  const fs::path target = directory.has_filename() ? directory : directory.parent_path();
+  const AboutFile about{who, target};
+  const fs::path parent = parent_of(target);
+  make_directories(parent, who);
+  // Removed at the end of the scope, unless it was put in place.
+  struct Unfinished {
+    std::string path;
+    ~Unfinished() {
+      std::error_code ignored;
+      fs::remove_all(path, ignored);
+    }
+  };
+  const Unfinished unfinished{temporary_name(parent)};
+  const std::string old = temporary_name(parent);
+  if (::mkdir(unfinished.path.c_str(), 0777) != 0) fail(about, "the directory cannot be made: ", error_text(errno));
+  fill(unfinished.path);
+  sync_directory(unfinished.path);
+
+  struct stat status = {};
+  const bool exists = ::lstat(target.c_str(), &status) == 0;
+  check(!exists || S_ISDIR(status.st_mode) || S_ISLNK(status.st_mode), about, "is there already and is no directory");
+  if (exists && std::rename(target.c_str(), old.c_str()) != 0) {
+    fail(about, "cannot be replaced: ", error_text(errno));
+  }
+  if (std::rename(unfinished.path.c_str(), target.c_str()) != 0) {
+    const int problem = errno;
+    if (exists) static_cast<void>(std::rename(old.c_str(), target.c_str()));
+    fail(about, "cannot be put in place: ", error_text(problem));
+  }
+  sync_directory(parent);
+  std::error_code ignored;  // a directory that cannot be removed does no harm
+  if (exists) fs::remove_all(old, ignored);
 }
 
 void remove_stray_files(const fs::path& directory) {

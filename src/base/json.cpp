@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -13,10 +14,38 @@
 namespace headway::inline v0::internal {
 namespace {
 
-// Forwards the parser's events.
+// The bytes of a text as the parser takes them. The parser says where it is only when the text is not JSON, so the end
+// of what was taken is kept for messages about the depth.
+struct CountedBytes {
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  const char* at = nullptr;
+  const char** reached = nullptr;
+
+  reference operator*() const { return *at; }
+  CountedBytes& operator++() {
+    *reached = ++at;
+    return *this;
+  }
+  CountedBytes operator++(int) {
+    const CountedBytes before = *this;
+    ++*this;
+    return before;
+  }
+  bool operator==(const CountedBytes& other) const { return at == other.at; }
+};
+
+// Forwards the parser's events and limits the depth.
 class Forwarding : public nlohmann::json_sax<nlohmann::json> {
  public:
-  explicit Forwarding(JsonEvents& events) : events_(events) {}
+  Forwarding(std::string_view text, JsonEvents& events, int deepest)
+      : begin_(text.data()), reached_(begin_), events_(events), deepest_(deepest) {}
+
+  CountedBytes bytes_at(const char* place) { return {place, &reached_}; }
 
   bool null() override { return events_.null(), true; }
   bool boolean(bool value) override { return events_.boolean(value), true; }
@@ -26,10 +55,10 @@ class Forwarding : public nlohmann::json_sax<nlohmann::json> {
   bool string(string_t& value) override { return events_.string(std::move(value)), true; }
   bool binary(binary_t&) override { return false; }  // JSON has none
   bool key(string_t& name) override { return events_.key(std::move(name)), true; }
-  bool start_object(std::size_t) override { return events_.start_object(), true; }
-  bool end_object() override { return events_.end_object(), true; }
-  bool start_array(std::size_t) override { return events_.start_array(), true; }
-  bool end_array() override { return events_.end_array(), true; }
+  bool start_object(std::size_t) override { return enter(), events_.start_object(), true; }
+  bool end_object() override { return --depth_, events_.end_object(), true; }
+  bool start_array(std::size_t) override { return enter(), events_.start_array(), true; }
+  bool end_array() override { return --depth_, events_.end_array(), true; }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& error) override {
     std::string_view reason = error.what();
     if (const std::size_t tag = reason.find("] "); reason.starts_with('[') && tag != std::string_view::npos) {
@@ -40,7 +69,17 @@ class Forwarding : public nlohmann::json_sax<nlohmann::json> {
   }
 
  private:
+  void enter() {
+    if (++depth_ <= deepest_) return;
+    const auto byte = static_cast<std::size_t>(reached_ - begin_);
+    events_.invalid(byte, "arrays and objects are nested deeper than " + std::to_string(deepest_));
+  }
+
+  const char* begin_;
+  const char* reached_;  // the end of what the parser has taken
   JsonEvents& events_;
+  int deepest_;
+  int depth_ = 0;
 };
 
 constexpr std::size_t kLongestReason = 200;
@@ -48,7 +87,7 @@ constexpr std::size_t kLongestReason = 200;
 // Builds a tree.
 class TreeBuilder : public JsonEvents {
  public:
-  TreeBuilder(std::string_view where, int deepest) : where_(where), deepest_(deepest) {}
+  explicit TreeBuilder(std::string_view where) : where_(where) {}
 
   Json take() { return std::move(root_); }
 
@@ -76,10 +115,7 @@ class TreeBuilder : public JsonEvents {
     std::string key = {};  // of the field that comes next
   };
 
-  void open(Json value) {
-    check(std::ssize(open_) < deepest_, where_, ": is not JSON within the limits: nested deeper than ", deepest_);
-    open_.push_back({std::move(value)});
-  }
+  void open(Json value) { open_.push_back({std::move(value)}); }
   void close() {
     Json value = std::move(open_.back().value);
     open_.pop_back();
@@ -96,7 +132,6 @@ class TreeBuilder : public JsonEvents {
   }
 
   std::string_view where_;
-  int deepest_;
   std::vector<Open> open_;  // arrays and objects, the outermost first
   Json root_;
 };
@@ -244,19 +279,23 @@ void Json::append_text(std::string& text, int indent, int depth) const {
   }
 }
 
-void scan_json(std::string_view text, JsonEvents& events, bool comments) {
+void scan_json(std::string_view text, JsonEvents& events, const JsonLimits& limits) {
+  if (text.size() > limits.bytes) {
+    events.invalid(limits.bytes + 1, "it has " + std::to_string(text.size()) + " bytes, expected at most " +
+                                         std::to_string(limits.bytes));
+  }
   // The parser treats a zero byte as the end and would ignore what follows.
   if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos)
     events.invalid(zero + 1, "there is a zero byte");
-  Forwarding forwarding(events);
-  nlohmann::json::sax_parse(text.begin(), text.end(), &forwarding, nlohmann::json::input_format_t::json,
-                            /*strict=*/true, comments);
+  Forwarding forwarding(text, events, limits.depth);
+  nlohmann::json::sax_parse(forwarding.bytes_at(text.data()), forwarding.bytes_at(text.data() + text.size()),
+                            &forwarding, nlohmann::json::input_format_t::json, /*strict=*/true, limits.comments);
 }
 
 Json parse_json(std::string_view text, std::string_view where, const JsonLimits& limits) {
   check(text.size() <= limits.bytes, where, ": has ", text.size(), " bytes, expected at most ", limits.bytes);
-  TreeBuilder builder(where, limits.depth);
-  scan_json(text, builder, limits.comments);
+  TreeBuilder builder(where);
+  scan_json(text, builder, limits);
   return builder.take();
 }
 

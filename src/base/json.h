@@ -146,10 +146,10 @@ class JsonEvents {
   virtual void end_object() = 0;
   virtual void start_array() = 0;
   virtual void end_array() = 0;
-  // The text is not JSON at this byte; must throw.
+  // The text is not JSON at this byte, counted from 1, or passes a limit there; must throw.
   [[noreturn]] virtual void invalid(std::size_t byte, std::string_view reason) = 0;
 };
-// Keeps one bit for each open array or object; the events limit the depth and whatever else is kept.
-void scan_json(std::string_view text, JsonEvents& events, bool comments = false);
+// Checks size and depth, and keeps one bit for each open array or object; the events limit whatever else is kept.
+void scan_json(std::string_view text, JsonEvents& events, const JsonLimits& limits = {});
 
 }  // namespace headway::inline v0::internal

@@ -258,7 +258,7 @@ void append_part(std::ostream& text, const AboutTensor& part) {
 SafeTensorsHeader parse_safetensors(std::span<const std::byte> file, std::string_view path) {
   const std::string_view text = header_text(file, path);
   HeaderReader reader(path);
-  scan_json(text, reader);
+  scan_json(text, reader, {.bytes = kMaxSafeTensorsHeader});
 
   SafeTensorsHeader header;
   header.entries = std::move(reader.entries());

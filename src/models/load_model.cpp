@@ -41,8 +41,9 @@ std::string generation_config_in(const std::filesystem::path& directory) {
   const std::filesystem::path file = directory / "generation_config.json";
   std::error_code ignored;
   if (!std::filesystem::exists(file, ignored)) return "";
-  internal::ModelConfig::read(file);
-  return internal::read_whole_file(file);
+  std::string text = internal::read_whole_file(file, {}, {.limit = internal::JsonLimits().bytes});
+  internal::ModelConfig::parse(text, file.string());
+  return text;
 }
 
 }  // namespace

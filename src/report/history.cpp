@@ -2,10 +2,12 @@
 #include "report/history.h"
 
 #include <algorithm>
-#include <fstream>
 #include <limits>
 #include <optional>
+#include <string_view>
+#include <system_error>
 
+#include "base/files.h"
 #include "base/json.h"
 #include "headway/error.h"
 
@@ -29,12 +31,13 @@ void History::add(const StepReport& report) {
 
 namespace {
 
+constexpr std::size_t kLargestLog = std::size_t{4} << 30;  // in bytes
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 double number_or_none(const Json* value) { return value && value->is_number() ? value->number() : kNone; }
 
 // The report in a line of a log; nothing where the line is not valid.
-std::optional<StepReport> report_of(const std::string& text) {
+std::optional<StepReport> report_of(std::string_view text) {
   try {
     const Json line = parse_json(text, "the log");
     const Json* step = line.find("step");
@@ -58,9 +61,13 @@ std::optional<StepReport> report_of(const std::string& text) {
 
 History History::load(const std::filesystem::path& log, std::int64_t last_step) {
   History history;
-  std::ifstream file(log);
-  for (std::string text; std::getline(file, text);) {
-    const std::optional<StepReport> report = report_of(text);
+  std::error_code ignored;
+  if (!std::filesystem::exists(log, ignored)) return history;
+  const std::string text = read_whole_file(log, {}, {.limit = kLargestLog});
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    const std::optional<StepReport> report = report_of(line);
     if (report && report->step <= last_step) history.add(*report);
   }
   return history;

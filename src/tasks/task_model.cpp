@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/cut_text.h"
 #include "base/utf8.h"
 
 namespace headway::inline v0 {
@@ -50,7 +51,9 @@ void TaskModel::check_ids(const TokenizedText& text) const {
 
 TokenizedText TaskModel::tokenize(std::string_view text, const std::string* second, TextNotes& notes) const {
   const auto tokens_of = [&](const TokenizeOptions& options) {
-    return second == nullptr ? tokenizer.tokenize(text, options) : tokenizer.tokenize(text, *second, options);
+    return second == nullptr
+               ? tokenizer.tokenize(beginning_of(text, max_length), options)
+               : tokenizer.tokenize(beginning_of(text, max_length), beginning_of(*second, max_length), options);
   };
   TokenizedText tokens = tokens_of({});
   const auto count = static_cast<std::int64_t>(tokens.ids.size());
@@ -69,6 +72,11 @@ TokenizedText TaskModel::tokenize(std::string_view text, const std::string* seco
   }
   check_ids(tokens);
   return tokens;
+}
+
+std::string_view beginning_of(std::string_view text, std::int64_t max_length) {
+  constexpr std::size_t kLongest = std::size_t{1} << 20;
+  return max_length > 0 ? text.substr(0, cut_place(text, kLongest)) : text;
 }
 
 std::vector<std::string> label_names(const TransformerModelOptions& options) {

@@ -38,6 +38,10 @@ struct TaskModel {
 // The smaller of two limits of which 0 means none.
 inline std::int64_t smaller_limit(std::int64_t a, std::int64_t b) { return a == 0 || b == 0 ? a + b : a < b ? a : b; }
 
+// What is tokenized for a model that reads `max_length` tokens: the first MiB, which is far more. The rest would take a
+// hundred bytes of memory for each byte. All of the text where max_length is 0, no limit.
+std::string_view beginning_of(std::string_view text, std::int64_t max_length);
+
 // "labels" of a model with `count` classes: those of the config, else LABEL_0, LABEL_1, ...
 std::vector<std::string> label_names(const TransformerModelOptions& options);
 

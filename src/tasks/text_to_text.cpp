@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "tasks/generation_job.h"
+#include "tasks/task_model.h"
 
 namespace headway::inline v0 {
 
@@ -37,15 +38,17 @@ TextToTextResult TextToText::run(std::string_view text, const TextToTextOptions&
 std::vector<TextToTextResult> TextToText::run(const std::vector<std::string>& texts,
                                               const TextToTextOptions& options) const {
   check(tokenizer_.has_value(), "the model has no tokenizer, expected token ids");
-  const std::int64_t most = decoder_->weights().most_source;
+  const std::int64_t most =
+      internal::smaller_limit(decoder_->weights().most_source, tokenizer_->max_length().value_or(0));
   std::vector<std::vector<std::int64_t>> sources;
   std::vector<bool> truncated;
   for (const std::string& text : texts) {
     const std::string whole = options.prefix + text;
-    sources.push_back(tokenizer_->encode(whole));
+    const std::string_view read = options.truncate ? internal::beginning_of(whole, most) : std::string_view(whole);
+    sources.push_back(tokenizer_->encode(read));
     const bool is_long = most > 0 && static_cast<std::int64_t>(sources.back().size()) > most;
-    truncated.push_back(is_long && options.truncate);
-    if (truncated.back()) sources.back() = tokenizer_->tokenize(whole, {.max_length = most}).ids;
+    truncated.push_back((is_long || read.size() < whole.size()) && options.truncate);
+    if (is_long && options.truncate) sources.back() = tokenizer_->tokenize(read, {.max_length = most}).ids;
   }
   std::vector<TextToTextResult> results = run(sources, options);
   for (std::size_t i = 0; i < results.size(); ++i) results[i].truncated = truncated[i];

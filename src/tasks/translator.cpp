@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/check.h"
+#include "base/cut_text.h"
 #include "base/utf8.h"
 #include "generate/search.h"
 #include "text/languages.h"
@@ -21,6 +22,8 @@ namespace {
 constexpr std::int64_t kSentenceTokens = 48;
 // How many tokens of a text are translated into both languages to find out which one it is in.
 constexpr std::int64_t kGuessTokens = 48;
+// A longer line is cut first, in bytes: a tokenizer takes hundreds of bytes of memory for each byte of its text.
+constexpr std::size_t kLongestLine = std::size_t{1} << 16;
 
 std::string joined(const std::vector<std::string>& parts, const std::string& between) {
   std::string text;
@@ -95,7 +98,8 @@ class TranslationJob {
     std::vector<std::vector<std::int64_t>> sources;
     for (const std::size_t text : texts) {
       for (const std::string& language : languages) {
-        std::vector<std::int64_t> ids = tokenizer_.encode_source(bodies_[text], language);
+        const std::string_view beginning = bodies_[text].substr(0, internal::cut_place(bodies_[text], kLongestLine));
+        std::vector<std::int64_t> ids = tokenizer_.encode_source(beginning, language);
         if (static_cast<std::int64_t>(ids.size()) > kGuessTokens) {
           ids.resize(kGuessTokens);
           ids.back() = tokenizer_.eos_id();
@@ -141,6 +145,14 @@ class TranslationJob {
   }
 
   void add_line(std::size_t text, std::size_t line, std::string_view body) {
+    while (!body.empty()) {
+      const std::string_view part = body.substr(0, internal::cut_place(body, kLongestLine));
+      if (!internal::is_blank(part)) add_part(text, line, part);
+      body.remove_prefix(part.size());
+    }
+  }
+
+  void add_part(std::size_t text, std::size_t line, std::string_view body) {
     const std::string& language = results_[text].to;
     std::vector<std::int64_t> whole = encode(body, language);
     if (static_cast<std::int64_t>(whole.size()) <= std::min(kSentenceTokens, most_tokens())) {
@@ -180,8 +192,8 @@ class TranslationJob {
     if (options_.search.on_token) return search_streaming();
     std::vector<std::vector<std::int64_t>> sources;
     for (const Segment& segment : segments_) sources.push_back(segment.source);
-    const auto found = internal::search_with(decoder_, model_options(), sources, options_.search);
-    for (std::size_t i = 0; i < segments_.size(); ++i) segments_[i].best = found[i];
+    auto found = internal::search_with(decoder_, model_options(), sources, options_.search);
+    for (std::size_t i = 0; i < segments_.size(); ++i) segments_[i].best = std::move(found[i]);
   }
 
   // One segment after the other; the text so far is that of all earlier segments and of this one.

@@ -21,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr JsonLimits kExampleLimits = {.bytes = std::size_t{1} << 30};
+constexpr ReadOptions kTextLimits = {.limit = std::size_t{4} << 30};  // of tables and plain texts
 using Names = std::vector<std::string_view>;
 // What the text and the label are often called.
 const Names kTextNames = {"text", "sentence", "query", "utterance", "source", "input", "document"};
@@ -218,7 +219,7 @@ std::vector<LabelledText> read_labelled_texts(const fs::path& file, const Exampl
   const std::string where = file.string(), ending = ending_of(file);
   if (ending == ".csv" || ending == ".tsv" || ending == ".txt") {
     check(fields.parts.empty(), where, ": parts is \"", fields.parts, "\", and only a .json has parts");
-    const std::string text = read_whole_file(file);
+    const std::string text = read_whole_file(file, {}, kTextLimits);
     return labelled_texts_of(ending == ".csv" ? parse_csv(text, where) : parse_tsv(text, where), fields, where);
   }
   check(ending == ".json" || ending == ".jsonl", where, ": expected a .csv, .tsv, .txt, .json or .jsonl");
@@ -256,7 +257,7 @@ QuestionFile read_questions(const fs::path& file) {
 }
 
 std::string read_plain_text(const fs::path& file) {
-  std::string text = read_whole_file(file);
+  std::string text = read_whole_file(file, {}, kTextLimits);
   check(is_utf8(text), file.string(), ": is not UTF-8");
   return text;
 }

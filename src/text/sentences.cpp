@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "base/function_ref.h"
 #include "base/utf8.h"
 
 namespace headway::inline v0::internal {
@@ -51,17 +52,43 @@ bool is_abbreviation(const Characters& text, std::size_t stop) {
 
 bool is_small_letter(char32_t c) { return (c >= U'a' && c <= U'z') || (c >= 0xDF && c <= 0xFF && c != 0xF7); }
 
+// The text without white space at its begin.
+std::string_view without_spaces_before(std::string_view text) {
+  for (std::string_view rest = text; !rest.empty(); text = rest) {
+    if (!is_white_space(next_character(rest))) return text;
+  }
+  return text;
+}
+
 std::string_view trimmed(std::string_view text) {
-  const Characters characters(text);
-  std::size_t first = 0, last = characters.values.size();
-  while (first < last && is_white_space(characters.values[first])) ++first;
-  while (last > first && is_white_space(characters.values[last - 1])) --last;
-  return text.substr(characters.places[first], characters.places[last] - characters.places[first]);
+  text = without_spaces_before(text);
+  std::size_t last = 0;  // where the last character that is no white space ends
+  for (std::string_view rest = text; !rest.empty();) {
+    if (!is_white_space(next_character(rest))) last = text.size() - rest.size();
+  }
+  return text.substr(0, last);
 }
 
 void add_part(std::string_view part, std::vector<std::string_view>& parts) {
   const std::string_view kept = trimmed(part);
   if (!kept.empty()) parts.push_back(kept);
+}
+
+// The most characters of `count` that fit, and at least one: twice as many as the guess, and so on, while they fit,
+// then by bisection.
+std::size_t most_that_fit(std::size_t count, std::size_t guess, FunctionRef<bool(std::size_t)> fit) {
+  std::size_t least = 0, most = std::min(guess, count);
+  while (fit(most)) {
+    if (most == count) return count;
+    least = most;
+    most = std::min(2 * most, count);
+  }
+  least = std::max<std::size_t>(least, 1);
+  while (least + 1 < most) {
+    const std::size_t middle = least + (most - least) / 2;
+    (fit(middle) ? least : most) = middle;
+  }
+  return least;
 }
 
 }  // namespace
@@ -111,22 +138,15 @@ std::vector<std::string_view> split_to_fit(std::string_view text, const std::fun
   constexpr std::size_t kMostCharacters = 4096;  // of a part; keeps the time linear in the length of the text
   std::vector<std::string_view> parts;
   std::string_view rest = trimmed(text);
+  std::size_t guess = kMostCharacters;  // as many as fitted into the part before
   while (!rest.empty()) {
     const Characters characters(rest, kMostCharacters);
     const auto fit = [&](std::size_t count) { return fits(rest.substr(0, characters.places[count])); };
-    std::size_t least = characters.values.size();
-    if (fit(least)) {
-      if (characters.places[least] == rest.size()) {
-        parts.push_back(rest);
-        break;
-      }
-    } else {
-      // The most characters that fit, by bisection; at least one.
-      std::size_t most = std::exchange(least, 1);
-      while (least + 1 < most) {
-        const std::size_t middle = least + (most - least) / 2;
-        (fit(middle) ? least : most) = middle;
-      }
+    const std::size_t least = most_that_fit(characters.values.size(), guess, fit);
+    guess = least;
+    if (least == characters.values.size() && characters.places[least] == rest.size()) {
+      parts.push_back(rest);
+      break;
     }
     // Cuts after a comma or the like in the second half, else at white space.
     std::size_t cut = least, space = 0, pause = 0;
@@ -138,8 +158,7 @@ std::vector<std::string_view> split_to_fit(std::string_view text, const std::fun
     if (space > 0) cut = pause > least / 2 ? pause : space;
     add_part(rest.substr(0, characters.places[cut]), parts);
     rest.remove_prefix(characters.places[cut]);
-    while (!rest.empty() && is_white_space(Characters(rest, 1).values[0]))
-      rest.remove_prefix(Characters(rest, 1).places[1]);
+    rest = without_spaces_before(rest);
   }
   return parts;
 }

@@ -15,9 +15,13 @@ bool is_cut_off(char c) {
 }
 
 void replace_all(std::string& text, std::string_view what, std::string_view by) {
-  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size())) {
-    text.replace(at, what.size(), by);
+  std::string replaced;
+  std::size_t done = 0;
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, done)) {
+    replaced.append(text, done, at - done).append(by);
+    done = at + what.size();
   }
+  if (done > 0) text = replaced.append(text, done);
 }
 
 std::string cut_off_punctuation(const std::string& text) {

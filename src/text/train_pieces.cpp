@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/files.h"
 #include "base/utf8.h"
+#include "text/child_process.h"
 #include "text/sentence_pieces.h"
 
 namespace headway::inline v0 {
@@ -81,12 +82,15 @@ SentencePieces SentencePieces::train(const std::vector<std::string>& sentences, 
       {"max_sentence_length", std::to_string(kLongestSentence)},
       {"minloglevel", std::to_string(kFatalOnly)},
   };
-  Sentences iterator(sentences);
-  std::string bytes;
-  const auto status = sentencepiece::SentencePieceTrainer::Train(arguments, &iterator, &bytes);
-  if (!status.ok()) {
-    internal::fail("vocab_size is ", options.vocab_size, ": ", reason_of(status.ToString()));
-  }
+  // The trainer's threads catch no exception, so that one that gets no memory would end the whole program.
+  const auto train_pieces = [&]() -> std::string {
+    Sentences iterator(sentences);
+    std::string model;
+    const auto status = sentencepiece::SentencePieceTrainer::Train(arguments, &iterator, &model);
+    if (!status.ok()) internal::fail("vocab_size is ", options.vocab_size, ": ", reason_of(status.ToString()));
+    return model;
+  };
+  std::string bytes = internal::run_in_child(train_pieces, "learning pieces");
   SentencePieces pieces(Model::parse(std::move(bytes), file.string()));
   internal::replace_file(file, pieces.bytes());
   return pieces;

@@ -8,7 +8,6 @@
 #include "base/json.h"
 #include "base/utf8.h"
 #include "headway/tokenizer.h"
-#include "training/staged_directory.h"
 
 namespace headway::inline v0::internal {
 namespace {
@@ -86,7 +85,7 @@ std::string character_tokenizer_json(const std::vector<std::string>& texts) {
 
 TextTokenizer make_tokenizer(const FineTuneConfig& config, const std::vector<std::string>& texts,
                              const fs::path& directory) {
-  fill_directory(directory, [&](const fs::path& unfinished) {
+  replace_directory(directory, [&](const fs::path& unfinished) {
     if (config.new_tokenizer == NewTokenizer::characters) {
       write_characters(texts, unfinished);
     } else {

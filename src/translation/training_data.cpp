@@ -8,8 +8,8 @@
 #include <unordered_set>
 
 #include "base/check.h"
+#include "base/files.h"
 #include "headway/threads.h"
-#include "training/staged_directory.h"
 #include "training/training_task.h"
 
 namespace headway::inline v0::internal {
@@ -79,7 +79,7 @@ TranslationTokenizer prepare_tokenizer(const TranslationTrainingConfig& config, 
   std::error_code ignored;
   if (reuse && fs::is_directory(directory, ignored)) return TranslationTokenizer::load(directory);
   std::optional<TranslationTokenizer> tokenizer;
-  fill_directory(directory, [&](const fs::path& unfinished) {
+  replace_directory(directory, [&](const fs::path& unfinished) {
     const PieceTrainingOptions options{.kind = config.pieces, .vocab_size = config.vocab_size};
     const SentencePieces joint = SentencePieces::train(distinct_sentences(pairs), unfinished / "source.spm", options);
     std::vector<std::string> codes;

@@ -20,15 +20,16 @@ using internal::Json;
 
 constexpr const char* kConfigFile = "tokenizer_config.json";
 
-bool is_regular(const fs::path& file) {
+// Whether there is something of that name; reading it says where it is not a regular file.
+bool is_there(const fs::path& file) {
   std::error_code ignored;
-  return fs::is_regular_file(file, ignored);
+  return fs::exists(file, ignored);
 }
 
 // A JSON object beside the tokenizer, or an empty one. Its bytes are kept for save().
 Json read_beside(const fs::path& directory, const char* name, TextTokenizer::Data& data) {
   const fs::path file = directory / name;
-  if (!is_regular(file)) return Json::object();
+  if (!is_there(file)) return Json::object();
   std::string bytes = internal::read_whole_file(file, {}, {.limit = internal::JsonLimits().bytes});
   Json json = internal::parse_json(bytes, file.string());
   internal::check(json.is_object(), file.string(), ": is ", json.kind_name(), ", expected an object");
@@ -67,7 +68,7 @@ void read_specials(const Json& config, const Json& map, const fs::path& director
 }  // namespace
 
 bool TextTokenizer::is_in(const fs::path& directory) {
-  return is_regular(directory / "tokenizer.json") || internal::has_old_files(directory);
+  return is_there(directory / "tokenizer.json") || internal::has_old_files(directory);
 }
 
 TextTokenizer TextTokenizer::from_json(std::string_view json, const std::string& about) {
@@ -84,7 +85,7 @@ TextTokenizer TextTokenizer::load(const fs::path& directory) {
   const Json map = read_beside(directory, "special_tokens_map.json", *data);
   const Json added = read_beside(directory, "added_tokens.json", *data);
   const fs::path file = directory / "tokenizer.json";
-  if (is_regular(file)) {
+  if (is_there(file)) {
     std::string bytes = internal::read_whole_file(file, {}, {.limit = internal::JsonLimits().bytes});
     data->read(internal::parse_json(bytes, file.string()), file.string());
     data->files.emplace_back("tokenizer.json", std::move(bytes));
