@@ -43,7 +43,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="*", type=pathlib.Path, help="libraries and programs")
     parser.add_argument("--kernels", action="append", default=[], type=pathlib.Path,
-                        help="a library that computes and does not read texts: indices are not checked in it")
+                        help="a library that computes or forwards, in which no call and no index need be checked")
     arguments = parser.parse_args()
     failed = 0
     for file in arguments.files + arguments.kernels:

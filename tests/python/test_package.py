@@ -129,5 +129,7 @@ def test_modules_are_hardened():
     modules = sorted(pathlib.Path(headway.__file__).parent.glob("_*.so"))
     if not check.exists() or not shutil.which("readelf") or not modules:
         pytest.skip("no checkout, no readelf or no modules beside the package")
-    result = subprocess.run([sys.executable, check, *modules], capture_output=True, text=True, check=False)
+    # What the modules forward to reads files; in them no call of the C library may be left to check.
+    arguments = [f"--kernels={module}" for module in modules]
+    result = subprocess.run([sys.executable, check, *arguments], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
