@@ -44,7 +44,7 @@ class Directories(ProgramTest):
     ]
 
     def each(self, replace, check):
-        """Calls replace(file) for a file of an otherwise good directory, and check(file, call) with a call that reads it."""
+        """Calls replace(file) for a file of a good directory, then check(file, call) with a call that reads it."""
         for command, model, files in self.CASES:
             for name in files:
                 directory = self.work / "model"
@@ -123,8 +123,8 @@ class OtherFiles(ProgramTest):
     def test_examples(self):
         for name in ("deep.json", "deep.jsonl"):
             (self.work / name).write_text(DEEP)
-            done = self.bad(1, TOO_DEEP, "finetune", "--task", "text-to-text", "--model", MODELS / "titles", "--data", name,
-                            "--output", "out")
+            done = self.bad(1, TOO_DEEP, "finetune", "--task", "text-to-text", "--model", MODELS / "titles",
+                            "--data", name, "--output", "out")
             self.assertIn(name, done.stderr)
 
     # What is read as a text may come from a pipe, as by a shell's <(command).
@@ -236,7 +236,8 @@ class LongLines(ProgramTest):
             done = self.call("summarize", "--max-new-tokens", 2, "--model", MODELS / "titles", *flags, data=text)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(done.stdout.count("\n"), 1)
-            self.assertIn(f"headway summarize: {which} is longer than 1 MiB; what comes after is left out\n", done.stderr)
+            note = f"headway summarize: {which} is longer than 1 MiB; what comes after is left out\n"
+            self.assertIn(note, done.stderr)
 
 
 class Limits(ProgramTest):
