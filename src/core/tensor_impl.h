@@ -1,6 +1,7 @@
 // The object that a Tensor handle points to, and internal access to it.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -22,9 +23,12 @@ class TensorImpl {
   // The record behind a handle; throws where the tensor is undefined.
   static TensorImpl& of(const Tensor& tensor);
 
-  // True when no other handle or view shares the tensor's memory.
+  // True when no other handle or view shares the tensor's memory. What another thread did by a handle that it dropped
+  // then comes before what this one does.
   static bool is_uniquely_owned(const Tensor& tensor) {
-    return tensor.impl_.use_count() == 1 && tensor.impl_->storage_.use_count() == 1;
+    const bool is_unique = tensor.impl_.use_count() == 1 && tensor.impl_->storage_.use_count() == 1;
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return is_unique;
   }
 
   internal::Storage& storage() const { return *storage_; }
