@@ -160,21 +160,33 @@ TEST(FailingMemory, ATrainingStep) {
 
 TEST(FailingMemory, ACheckpointIsWrittenOrTheOlderOneStays) {
   const TemporaryDirectory directory;
-  headway::Checkpoint older = {.step = 1, .module = {{"weight", Tensor::randn({3, 4}, 1)}}, .state = "older"};
-  headway::Checkpoint newer = {.step = 2, .module = {{"weight", Tensor::randn({3, 4}, 2)}}, .state = "newer"};
-  save_checkpoint(directory.path(), older);
-  expect_survives_failing_memory([&] {
-    std::filesystem::remove(directory / "step-00000002.safetensors");
-    try {
-      save_checkpoint(directory.path(), newer);
-    } catch (...) {
-      stop_failing();
-      EXPECT_GE(headway::load_checkpoint(directory.path())->step, 1);
-      throw;
+  const std::vector<headway::Checkpoint> both = {
+      {.step = 1, .module = {{"weight", Tensor::randn({3, 4}, 1)}}, .state = "older"},
+      {.step = 2, .module = {{"weight", Tensor::randn({3, 4}, 2)}}, .state = "newer"}};
+  save_checkpoint(directory.path(), both[0]);
+  const auto save_newer = [&] {
+    save_checkpoint(directory.path(), both[1]);
+    return std::string("written");
+  };
+  for (const Failing failing : {Failing::once, Failing::from_then_on}) {
+    bool failed = true;
+    for (std::int64_t number = 1; failed; ++number) {
+      std::string written;
+      ASSERT_NE(call_failing(save_newer, number, failing, written, failed), Ending::other) << number;
+      const auto newest = headway::load_checkpoint(directory.path());
+      ASSERT_TRUE(newest.has_value() && newest->unreadable.empty()) << number;
+      ASSERT_TRUE(written.empty() || newest->step == 2) << number;
+      const headway::Checkpoint& expected = both.at(static_cast<std::size_t>(newest->step) - 1);
+      ASSERT_EQ(newest->state, expected.state) << number;
+      ASSERT_EQ(bytes_of(newest->module.at("weight")), bytes_of(expected.module.at("weight"))) << number;
+      ASSERT_EQ(directory.listing().size(), static_cast<std::size_t>(newest->step)) << number;  // nothing half written
+      std::filesystem::remove(directory / "step-00000002.safetensors");
     }
+  }
+  expect_survives_failing_memory([&] {
+    save_newer();
     return bytes_of(headway::load_checkpoint(directory.path())->module.at("weight"));
   });
-  EXPECT_EQ(directory.listing().size(), 2u);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/directory_entries.h"
 
 namespace headway::inline v0::internal {
 namespace {
@@ -153,10 +154,8 @@ void make_directories(const fs::path& directory, std::string_view who) {
 
 void remove_stray_files(const fs::path& directory) {
   std::error_code problem, ignored;  // what cannot be listed or removed does no harm
-  for (fs::directory_iterator entry(directory, problem); !problem && entry != fs::directory_iterator();
-       entry.increment(problem)) {
-    const std::string name = entry->path().filename().string();
-    if (name.starts_with(kTemporaryStart) && name.ends_with(kTemporaryEnding)) fs::remove(entry->path(), ignored);
+  for (const std::string& name : directory_entries(directory, problem)) {
+    if (name.starts_with(kTemporaryStart) && name.ends_with(kTemporaryEnding)) fs::remove(directory / name, ignored);
   }
 }
 

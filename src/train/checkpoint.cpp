@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "base/check.h"
+#include "base/directory_entries.h"
 #include "base/number_text.h"
 #include "headway/safetensors.h"
 
@@ -51,10 +52,7 @@ std::vector<std::string> names_in(const fs::path& directory) {
   if (type == fs::file_type::not_found) return names;
   check(type == fs::file_type::directory, "checkpoint: ", directory.string(), ": is not a directory",
         problem ? std::string(": ").append(problem.message()) : std::string());
-  fs::directory_iterator entry(directory, problem);
-  for (; !problem && entry != fs::directory_iterator(); entry.increment(problem)) {
-    names.push_back(entry->path().filename().string());
-  }
+  names = directory_entries(directory, problem);
   check(!problem, "checkpoint: ", directory.string(), ": cannot be listed: ", problem.message());
   return names;
 }
