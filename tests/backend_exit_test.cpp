@@ -13,6 +13,7 @@
 #include "headway/ops.h"
 #include "headway/threads.h"
 #include "support/bits.h"
+#include "support/cases.h"
 
 namespace {
 
@@ -88,12 +89,14 @@ int status_in_role(const char* role) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
+int repeats() { return headway_test::reduced() ? 3 : 20; }
+
 TEST(Exit, AStaticObjectComputesInItsDestructor) {
-  for (int repeat = 0; repeat < 20; ++repeat) EXPECT_EQ(status_in_role("static"), kRight);
+  for (int repeat = 0; repeat < repeats(); ++repeat) EXPECT_EQ(status_in_role("static"), kRight);
 }
 
 TEST(Exit, DetachedThreadsComputeMeanwhile) {
-  for (int repeat = 0; repeat < 20; ++repeat) EXPECT_EQ(status_in_role("thread"), kRight);
+  for (int repeat = 0; repeat < repeats(); ++repeat) EXPECT_EQ(status_in_role("thread"), kRight);
 }
 
 }  // namespace
