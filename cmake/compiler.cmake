@@ -44,3 +44,11 @@ if(HEADWAY_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL "Debug")
   set(headway_kernel_level -O1)
 endif()
 set(HEADWAY_KERNEL_OPTIONS ${headway_kernel_level} CACHE STRING "Options that the inner loops are compiled with")
+
+# headway_stays_loaded(LIBRARY) keeps a shared library in memory after dlclose(): the threads of the pool never end.
+function(headway_stays_loaded library)
+  get_target_property(type ${library} TYPE)
+  if(type STREQUAL "SHARED_LIBRARY")
+    target_link_options(${library} PRIVATE -Wl,-z,nodelete)
+  endif()
+endfunction()

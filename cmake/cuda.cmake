@@ -27,6 +27,7 @@ endif()
 target_include_directories(headway_cuda PRIVATE include src)
 target_link_libraries(headway_cuda PRIVATE headway headway_hardened_link CUDA::cudart_static ${CMAKE_DL_LIBS})
 target_link_options(headway_cuda PRIVATE -Wl,--no-undefined)
+headway_stays_loaded(headway_cuda)
 
 # The tuned kernels use instructions that Hopper alone has; everything else runs from Ampere on. It is compiled once, to
 # PTX, which the driver of a GPU without code of its own here compiles on first use and keeps.

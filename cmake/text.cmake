@@ -30,6 +30,7 @@ add_library(headway::text ALIAS headway_text)
 set_target_properties(headway_text PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0 EXPORT_NAME text
                                               INSTALL_RPATH "$ORIGIN" BUILD_WITH_INSTALL_RPATH ON)
 target_link_libraries(headway_text PUBLIC headway PRIVATE ${headway_text_packages} $<BUILD_INTERFACE:headway_hardened_link>)
+headway_stays_loaded(headway_text)
 
 # The same objects beside the internals of libheadway, for the tests.
 if(HEADWAY_SHARED)

@@ -155,7 +155,8 @@ class ModelDirectory : public testing::Test {
   void TearDown() override { std::filesystem::remove_all(directory_); }
   headway::internal::GenerationDefaults defaults_of(const std::string& config) const {
     headway::internal::replace_file(directory_ / "generation_config.json", config);
-    return headway::internal::generation_defaults(TransformerModel::load(directory_));
+    const TransformerModel model = TransformerModel::load(directory_);
+    return headway::internal::generation_defaults(model.options(), model.config(), model.generation_config());
   }
 
   std::filesystem::path directory_;

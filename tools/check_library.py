@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks what libheadway.so shows and weighs: headway's versioned public names, of its internal ones only those that a
-library of the same build imports, and at most 5.5 MB when stripped."""
+library of the same build imports, and at most 5.5 MB when stripped; and that no library of the build can be unloaded."""
 
 import argparse
 import pathlib
@@ -37,6 +37,13 @@ def wrong_symbols(library, siblings):
     return wrong
 
 
+def can_be_unloaded(library):
+    """Whether dlclose() takes the library out of memory, in which threads of the pool may still run."""
+    flags = subprocess.run(["readelf", "--dynamic", "--wide", library], check=True, capture_output=True,
+                           text=True).stdout
+    return not any("(FLAGS_1)" in line and "NODELETE" in line for line in flags.splitlines())
+
+
 def stripped_bytes(library):
     with tempfile.TemporaryDirectory() as directory:
         copy = pathlib.Path(directory) / "stripped"
@@ -53,9 +60,12 @@ def main():
     wrong = wrong_symbols(arguments.library, siblings)
     for line in wrong:
         print(line)
+    unloadable = [library for library in [arguments.library, *siblings] if can_be_unloaded(library)]
+    for library in unloadable:
+        print(f"{library}: lacks NODELETE")
     size = stripped_bytes(arguments.library)
     print(f"library: {len(wrong)} wrong symbols, {size / 1e6:.2f} MB stripped (at most {MAX_BYTES / 1e6:.1f})")
-    return 1 if wrong or size > MAX_BYTES else 0
+    return 1 if wrong or unloadable or size > MAX_BYTES else 0
 
 
 if __name__ == "__main__":

@@ -45,6 +45,12 @@ class CheckLibraryTest(unittest.TestCase):
             self.assertEqual(sorted(check_library.wrong_symbols(library, [sibling])), both)
             self.assertEqual(len(check_library.wrong_symbols(library, [])), 3)
 
+    def test_libraries_stay_loaded(self):
+        with tempfile.TemporaryDirectory() as directory:
+            self.directory = pathlib.Path(directory)
+            self.assertTrue(check_library.can_be_unloaded(self.build("plain", LIBRARY)))
+            self.assertFalse(check_library.can_be_unloaded(self.build("kept", LIBRARY, "-Wl,-z,nodelete")))
+
 
 if __name__ == "__main__":
     unittest.main()

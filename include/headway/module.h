@@ -42,6 +42,8 @@ class HEADWAY_API Parameter {
   std::shared_ptr<Tensor> slot_;
 };
 
+// forward() may be called from several threads at once, and so may what it returns be backward(); whatever changes a
+// module (train(), to(), load_state_dict(), an optimizer's step) needs it for itself.
 class HEADWAY_API Module {
  public:
   virtual ~Module() = default;

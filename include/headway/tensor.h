@@ -172,7 +172,8 @@ class HEADWAY_API Tensor {
   // The same storage without its gradient record.
   Tensor detach() const;
   // Adds d(this)/d(leaf) to the gradient of every leaf. Without d_this the tensor must have one element, and d_this
-  // is 1. The record is freed unless `retain_graph`.
+  // is 1. The record is freed unless `retain_graph`. Where it throws, some leaves may have their gradients already.
+  // Threads may add to the same leaves at the same time (headway/threads.h).
   void backward(const Tensor& d_this = {}, bool retain_graph = false) const;
 
  private:

@@ -1,4 +1,15 @@
-// The number of threads that Headway uses.
+// The number of threads that Headway uses, and what the threads of a program may share.
+//
+// Any number of threads may call Headway at the same time. They may share a tensor that none of them changes in place;
+// leaves whose gradients they all accumulate by backward(), read by grad() or replace by set_grad(): no part of a sum
+// is lost, only the order of the additions, and so the rounding, is that of their arrival; a module that none of them
+// changes, a tokenizer, and every class whose comment says so. Several threads may call backward() through one record
+// where all retain it; of those that do not, one does and the others get an Error. On a GPU each thread has its own
+// queue: a thread calls synchronize() before another one uses what it computed, and threads do not share leaves there.
+// A KeyValueCache, an Optimizer and everything that is changed in place belong to one thread at a time.
+//
+// After fork() a child may compute: it starts threads of its own. What another thread was changing at that moment is
+// lost to the child. Static destructors and detached threads may compute to the end of the process.
 #pragma once
 
 #include "headway/export.h"

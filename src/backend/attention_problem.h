@@ -43,7 +43,7 @@ struct AttentionProblem {
   WeightsOf weights_of = WeightsOf::softmax;
 
   bool packed = false;
-  std::vector<Sequence> sequences;
+  std::vector<Sequence> sequences;  // none where a batch that is not packed has no queries
 
   // Query heads that share a key/value head.
   std::int64_t group() const { return kv_heads == 0 ? 1 : heads / kv_heads; }

@@ -103,7 +103,7 @@ class Backend : public DeviceMemory {
 
   // ---- attention ----
   // Fills result.output, whose last dimension is contiguous, result.logsumexp and, on request, result.weights,
-  // which are contiguous; all are allocated.
+  // which are contiguous; all are allocated. There is a query, here and in the backward.
   virtual void attention(const AttentionProblem& problem, AttentionResult& result) = 0;
   // Fills the gradients, which are allocated with contiguous last dimensions; bias and sinks only where they are
   // defined. gradients.bias is zero and has the shape of problem.bias with broadcast dimensions reduced to 1, in

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/directory_entries.h"
 #include "base/file_faults.h"
 
 namespace headway::inline v0::internal {
@@ -251,10 +252,8 @@ void replace_directory(const fs::path& directory, const std::function<void(const
 
 void remove_stray_files(const fs::path& directory) {
   std::error_code problem, ignored;  // what cannot be listed or removed does no harm
-  for (fs::directory_iterator entry(directory, problem); !problem && entry != fs::directory_iterator();
-       entry.increment(problem)) {
-    const std::string name = entry->path().filename().string();
-    if (name.starts_with(kTemporaryStart) && name.ends_with(kTemporaryEnding)) fs::remove_all(entry->path(), ignored);
+  for (const std::string& name : directory_entries(directory, problem)) {
+    if (name.starts_with(kTemporaryStart) && name.ends_with(kTemporaryEnding)) fs::remove_all(directory / name, ignored);
   }
 }
 

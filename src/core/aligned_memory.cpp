@@ -17,13 +17,16 @@ void advise_huge_pages([[maybe_unused]] void* data, [[maybe_unused]] std::size_t
 #endif
 }
 
+void* map_pages(std::size_t bytes) {
+  return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
 // Fresh zero pages, aligned to a huge page; null when memory runs out.
 void* map_zero_pages(std::size_t bytes) {
   const std::size_t padded = bytes + kHugePage;
-  void* mapping = mmap(nullptr, padded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapping == MAP_FAILED) {
-    return nullptr;
-  }
+  void* mapping = map_pages(padded);
+  if (mapping == MAP_FAILED && free_cached_blocks()) mapping = map_pages(padded);
+  if (mapping == MAP_FAILED) return nullptr;
   auto* begin = static_cast<std::byte*>(mapping);
   const std::size_t before = (kHugePage - reinterpret_cast<std::uintptr_t>(begin) % kHugePage) % kHugePage;
   if (before > 0) {
@@ -46,15 +49,19 @@ std::size_t round_up(std::size_t bytes, std::size_t unit) {
 
 }  // namespace
 
+void* allocate_aligned(std::size_t alignment, std::size_t bytes) noexcept {
+  void* data = nullptr;
+  if (posix_memalign(&data, alignment, bytes) == 0) return data;
+  return free_cached_blocks() && posix_memalign(&data, alignment, bytes) == 0 ? data : nullptr;
+}
+
 MemoryBlock allocate_block(std::size_t bytes) {
   const bool huge = bytes >= kHugePageFrom;
   const std::size_t rounded = round_up(bytes > 0 ? bytes : 1, kMemoryAlignment);
   if (const MemoryBlock block = take_cached_block(rounded); block.data != nullptr) return block;
+  void* data = allocate_aligned(huge ? kHugePage : kMemoryAlignment, rounded);
+  if (data == nullptr) fail_to_allocate(bytes);
   note_fresh_block(rounded);
-  void* data = nullptr;
-  if (posix_memalign(&data, huge ? kHugePage : kMemoryAlignment, rounded) != 0) {
-    fail_to_allocate(bytes);
-  }
   if (huge) advise_huge_pages(data, rounded / kHugePage * kHugePage);
   return {.data = data, .bytes = rounded, .mapped = false};
 }
@@ -71,9 +78,9 @@ MemoryBlock allocate_zeroed_block(std::size_t bytes) {
     std::memset(block.data, 0, bytes);
     return block;
   }
-  note_fresh_block(rounded);
   const MemoryBlock block = {.data = map_zero_pages(rounded), .bytes = rounded, .mapped = true};
   if (block.data == nullptr) fail_to_allocate(bytes);
+  note_fresh_block(rounded);
   advise_huge_pages(block.data, rounded);
   return block;
 }

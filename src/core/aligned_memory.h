@@ -12,6 +12,9 @@ inline constexpr std::size_t kMemoryAlignment = 64;             // one cache lin
 inline constexpr std::size_t kHugePage = std::size_t{2} << 20;  // blocks of at least kHugePageFrom are aligned to it
 inline constexpr std::size_t kHugePageFrom = std::size_t{4} << 20;
 
+// Memory that std::free() releases; null when it runs out, after the cached blocks were freed.
+void* allocate_aligned(std::size_t alignment, std::size_t bytes) noexcept;
+
 // A block that give_block_back() frees. Never null, not even for zero bytes; throws an Error when memory runs out.
 MemoryBlock allocate_block(std::size_t bytes);
 // Large blocks are untouched zero pages of the system, so that the user's thread is the first to write to them.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <unordered_map>
 
 #include "base/check.h"
@@ -22,7 +23,12 @@ class Node {
   std::uint64_t sequence = 0;                           // later operations have larger ones
   std::vector<std::shared_ptr<GradientRecord>> inputs;  // null where no gradient is needed
   std::vector<std::pair<Shape, DType>> outputs;
-  BackwardFunction backward;  // empty once the record was freed
+  BackwardFunction backward;
+
+  std::mutex mutex;              // of the following two, and of the end of `backward`
+  int users = 0;                 // threads that run `backward`
+  bool freed = false;            // by a backward pass that retains nothing; the last user empties `backward`
+  std::shared_ptr<Node> behind;  // the next in a list of nodes to destroy
 };
 
 namespace {
@@ -34,27 +40,73 @@ std::uint64_t next_sequence() {
   return counter.fetch_add(1, std::memory_order_relaxed);
 }
 
-// The gradient that a leaf keeps: the tensor itself where it is uniquely owned, else a copy.
-Tensor own(Tensor gradient) {
-  return is_uniquely_owned(gradient) && gradient.is_contiguous() ? std::move(gradient) : gradient.clone();
+// One use of a node's function. Several threads may go through the same record where all retain it; of those that do
+// not, one frees it and the others get an error.
+class NodeUse {
+ public:
+  NodeUse(Node& node, bool frees) : node_(node), frees_(frees) {
+    const std::lock_guard lock(node.mutex);
+    check(!node.freed, "backward: the record of ", node.name,
+          " was freed by an earlier backward; pass retain_graph to go through it again");
+    node.freed = frees;
+    ++node.users;
+  }
+  ~NodeUse() {
+    BackwardFunction unused;  // destroyed after the lock is released
+    const std::lock_guard lock(node_.mutex);
+    if (frees_ && !finished_) node_.freed = false;
+    if (--node_.users == 0 && node_.freed) std::swap(unused, node_.backward);
+  }
+  NodeUse(const NodeUse&) = delete;
+  NodeUse& operator=(const NodeUse&) = delete;
+
+  // The function has returned; without this call the record stays, so that the pass can be repeated.
+  void finish() { finished_ = true; }
+
+ private:
+  Node& node_;
+  bool frees_;
+  bool finished_ = false;
+};
+
+// Adds the dense `more` to `sum`, in place where the sum is uniquely owned; else one of the arguments is the old sum
+// afterwards. Releases no memory, so that a lock may be held.
+void add_dense(Tensor& sum, Tensor& more, Tensor& replaced) {
+  if (!is_uniquely_owned(sum) || !sum.is_contiguous()) {
+    if (is_uniquely_owned(more)) {
+      std::swap(sum, more);
+      replaced = std::exchange(more, more.contiguous());
+    } else {
+      replaced = std::exchange(sum, sum.clone());
+    }
+  }
+  const std::int64_t count = sum.element_count();
+  if (count > 0) memory_of(sum.device()).accumulate(sum.dtype(), count, sum.raw_data(), more.raw_data());
 }
 
-// Adds `more` to `sum`, in place where the sum is uniquely owned.
 void accumulate(Tensor& sum, Tensor more) {
   if (!sum.defined()) {
     sum = std::move(more);
     return;
   }
-  if (!is_uniquely_owned(sum) || !sum.is_contiguous()) {
-    if (is_uniquely_owned(more) && more.is_contiguous()) {
-      std::swap(sum, more);
-    } else {
-      sum = sum.clone();
-    }
-  }
   more = more.contiguous();
-  const std::int64_t count = sum.element_count();
-  if (count > 0) memory_of(sum.device()).accumulate(sum.dtype(), count, sum.raw_data(), more.raw_data());
+  Tensor replaced;
+  add_dense(sum, more, replaced);
+}
+
+// Adds to a leaf's gradient, which other threads may do at the same time. Nothing is released while the lock is held: a
+// user's memory may be released by a function that waits for one of those threads.
+void accumulate_in_leaf(GradientRecord& leaf, Tensor gradient) {
+  // The leaf keeps the tensor itself where it is uniquely owned, else a copy.
+  if (!gradient.is_contiguous()) gradient = gradient.contiguous();
+  Tensor replaced;
+  const std::lock_guard lock(leaf.mutex);
+  if (leaf.sum.defined()) {
+    add_dense(leaf.sum, gradient, replaced);
+    bump_version(leaf.sum);
+  } else {
+    leaf.sum = is_uniquely_owned(gradient) ? std::move(gradient) : gradient.clone();
+  }
 }
 
 // The backward pass: gradients of the results whose operations have not run yet.
@@ -64,15 +116,7 @@ class Walk {
 
   // Passes a gradient to the operation that made the tensor, or adds it to the leaf's.
   void deliver(GradientRecord& record, Tensor gradient) {
-    if (!record.node) {
-      if (record.sum.defined()) {
-        accumulate(record.sum, std::move(gradient));
-        bump_version(record.sum);
-      } else {
-        record.sum = own(std::move(gradient));
-      }
-      return;
-    }
+    if (!record.node) return accumulate_in_leaf(record, std::move(gradient));
     auto [place, added] = pending_.try_emplace(record.node.get());
     if (added) {
       place->second.resize(record.node->outputs.size());
@@ -107,9 +151,8 @@ class Walk {
   }
 
   void step(Node& node) {
-    check(static_cast<bool>(node.backward), "backward: the record of ", node.name,
-          " was freed by an earlier backward; pass retain_graph to go through it again");
     BackwardCall call;
+    Tensors gradients;
     const auto place = pending_.find(&node);
     call.d_outputs = std::move(place->second);
     pending_.erase(place);
@@ -117,8 +160,11 @@ class Walk {
       call.wanted.push_back(input != nullptr);
       call.sums.push_back(input ? take_pending(*input) : Tensor());
     }
-    Tensors gradients = node.backward(call);
-    if (!retain_graph_) node.backward = nullptr;
+    {
+      NodeUse use(node, !retain_graph_);
+      gradients = node.backward(call);
+      use.finish();
+    }
     call.d_outputs.clear();  // so that an input's gradient may be the only owner of this memory
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       GradientRecord* input = node.inputs[i].get();
@@ -137,21 +183,22 @@ class Walk {
 
 }  // namespace
 
-// A long chain of operations would otherwise be destroyed by as many nested calls.
+// A long chain of operations would otherwise be destroyed by as many nested calls. The list needs no memory.
 Node::~Node() {
-  std::vector<std::shared_ptr<Node>> last;
+  std::shared_ptr<Node> last;
   const auto collect = [&last](Node& node) {
     for (auto& input : node.inputs) {
       if (input && input.use_count() == 1 && input->node && input->node.use_count() == 1) {
-        last.push_back(std::move(input->node));
+        input->node->behind = std::move(last);
+        last = std::move(input->node);
       }
     }
     node.inputs.clear();
   };
   collect(*this);
-  while (!last.empty()) {
-    const std::shared_ptr<Node> node = std::move(last.back());
-    last.pop_back();
+  while (last) {
+    const std::shared_ptr<Node> node = std::move(last);
+    last = std::move(node->behind);
     collect(*node);
   }
 }
@@ -229,7 +276,9 @@ Tensor& Tensor::set_requires_grad(bool wanted) {
 
 Tensor Tensor::grad() const {
   const auto& record = TensorImpl::of(*this).gradient();
-  return record ? record->sum : Tensor();
+  if (!record) return {};
+  const std::lock_guard lock(record->mutex);
+  return record->sum;
 }
 
 void Tensor::set_grad(const Tensor& gradient) const {
@@ -239,7 +288,9 @@ void Tensor::set_grad(const Tensor& gradient) const {
                   "set_grad: the gradient is ", gradient, ", expected ", *this);
   internal::check(!gradient.defined() || gradient.device() == device(), "set_grad: the gradient is on ",
                   gradient.defined() ? gradient.device() : device(), ", expected ", device());
-  record->sum = gradient;
+  Tensor replaced = gradient;  // destroyed after the lock is released
+  const std::lock_guard lock(record->mutex);
+  std::swap(record->sum, replaced);
 }
 
 Tensor Tensor::detach() const { return TensorImpl::of(*this).view(0, shape(), strides()); }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,8 @@ class GradientRecord {
  public:
   Shape shape;
   DType dtype = DType::float32;
+  // Held by whoever reads or changes `sum`, and while it grows: threads may share a leaf.
+  std::mutex mutex;
   Tensor sum;                            // of a leaf: what backward() has accumulated
   std::shared_ptr<internal::Node> node;  // of a result: the operation that made it; null for a leaf
   int output = 0;                        // of a result: which of the operation's outputs it is

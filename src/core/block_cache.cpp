@@ -9,6 +9,7 @@
 #include <list>
 #include <map>
 #include <mutex>
+#include <new>
 #include <optional>
 
 namespace headway::inline v0::internal {
@@ -74,9 +75,17 @@ class BlockCache {
     return true;
   }
 
+  bool free_all() {
+    const bool had_blocks = total_ > 0;
+    while (!by_age_.empty()) free_block(remove(by_age_.front()));
+    return had_blocks;
+  }
+
+  // Changes nothing where there is no memory for the entry, and throws.
   void keep(const MemoryBlock& block) {
-    const auto place = by_size_.emplace(block.bytes, Entry{block, {}});
-    place->second.age = by_age_.insert(by_age_.end(), place);
+    ByAge youngest(1);
+    youngest.front() = by_size_.emplace(block.bytes, Entry{block, youngest.begin()});
+    by_age_.splice(by_age_.end(), youngest);
     total_ += block.bytes;
   }
 
@@ -107,7 +116,7 @@ class BlockCache {
   ByAge by_age_;  // the oldest first
 };
 
-// Never destroyed: tensors may outlive every static object.
+// Never destroyed: tensors may outlive every static object. Its first caller is take_cached_block(), which may throw.
 BlockCache& cache() {
   static BlockCache* const instance = new BlockCache;
   return *instance;
@@ -124,22 +133,31 @@ MemoryBlock take_cached_block(std::size_t bytes) {
   return block;
 }
 
-void note_fresh_block(std::size_t bytes) {
+void note_fresh_block(std::size_t bytes) noexcept {
   if (bytes < kCachedFrom) return;
   cache().use.add(bytes);
   const std::unique_lock lock(cache().mutex, std::try_to_lock);
   if (lock) cache().trim(0);
 }
 
-void give_block_back(const MemoryBlock& block) {
+bool free_cached_blocks() noexcept {
+  try {
+    const std::unique_lock lock(cache().mutex, std::try_to_lock);
+    return lock && cache().free_all();
+  } catch (const std::bad_alloc&) {  // there is no cache yet
+    return false;
+  }
+}
+
+void give_block_back(const MemoryBlock& block) noexcept {
   if (block.bytes < kCachedFrom) return free_block(block);
   cache().use.remove(block.bytes);
   const std::unique_lock lock(cache().mutex, std::try_to_lock);
-  if (lock && cache().trim(block.bytes)) {
-    cache().keep(block);
-  } else {
-    free_block(block);
+  try {
+    if (lock && cache().trim(block.bytes)) return cache().keep(block);
+  } catch (const std::bad_alloc&) {
   }
+  free_block(block);
 }
 
 }  // namespace headway::inline v0::internal

@@ -1,4 +1,6 @@
 // The stream of seeds behind initial weights and dropout.
+#include <pthread.h>
+
 #include <mutex>
 
 #include "core/random.h"
@@ -9,6 +11,10 @@ namespace {
 
 std::mutex mutex;
 RandomState state;  // guarded by the mutex
+
+// A child process must not find it locked by a thread that it does not have.
+[[maybe_unused]] const int fork_handlers_registered =
+    pthread_atfork([] { mutex.lock(); }, [] { mutex.unlock(); }, [] { mutex.unlock(); });
 
 }  // namespace
 

@@ -35,10 +35,8 @@ void grow(Slot& slot, std::size_t bytes) {
   slot = {};
   if (bytes > PTRDIFF_MAX - kStep) throw MemoryError(join_parts("memory: cannot allocate ", bytes, " bytes"));
   const std::size_t rounded = (bytes + kStep - 1) / kStep * kStep;
-  void* data = nullptr;
-  if (posix_memalign(&data, kMemoryAlignment, rounded > 0 ? rounded : kStep) != 0) {
-    throw MemoryError(join_parts("memory: cannot allocate ", rounded, " bytes of scratch space"));
-  }
+  void* data = allocate_aligned(kMemoryAlignment, rounded > 0 ? rounded : kStep);
+  if (data == nullptr) throw MemoryError(join_parts("memory: cannot allocate ", rounded, " bytes of scratch space"));
   slot = {static_cast<std::byte*>(data), rounded};
 }
 

@@ -1,6 +1,7 @@
 // The object that a Tensor handle points to, and internal access to it.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -22,10 +23,18 @@ class TensorImpl {
   // The record behind a handle; throws where the tensor is undefined.
   static TensorImpl& of(const Tensor& tensor);
 
-  // True when no other handle or view shares the tensor's memory, so that it may be overwritten.
+  // True when no other handle or view shares the tensor's memory, so that it may be overwritten. What another thread did
+  // by a handle that it dropped then comes before what this one does.
   static bool is_uniquely_owned(const Tensor& tensor) {
-    return tensor.impl_.use_count() == 1 && tensor.impl_->storage_.use_count() == 1 &&
-           !tensor.impl_->storage_->is_read_only();
+#if defined(__SANITIZE_THREAD__)  // it does not know fences, but sees what a change of the counts orders
+    const std::shared_ptr<TensorImpl> impl = tensor.impl_;
+    const std::shared_ptr<internal::Storage> storage = impl->storage_;
+    const bool is_unique = impl.use_count() == 2 && storage.use_count() == 2;
+#else
+    const bool is_unique = tensor.impl_.use_count() == 1 && tensor.impl_->storage_.use_count() == 1;
+    std::atomic_thread_fence(std::memory_order_acquire);
+#endif
+    return is_unique && !tensor.impl_->storage_->is_read_only();
   }
 
   internal::Storage& storage() const { return *storage_; }

@@ -36,7 +36,7 @@ std::string element_text(T value) {
 // The text of a tensor on the CPU.
 class TensorText {
  public:
-  explicit TensorText(const Tensor& tensor) : tensor_(tensor), shortened_(tensor.element_count() > kShownWhole) {
+  explicit TensorText(const Tensor& tensor) : tensor_(tensor), shortened_(brackets(tensor.shape()) > kShownWhole) {
     collect(0, 0);
     for (const std::string& element : elements_) width_ = std::max(width_, element.size());
     append(0);
@@ -45,6 +45,13 @@ class TensorText {
   const std::string& text() const { return text_; }
 
  private:
+  // The number of elements, or of empty brackets where there are none.
+  static double brackets(const Shape& shape) {
+    double count = 1;
+    for (const std::int64_t size : shape) count *= static_cast<double>(std::max<std::int64_t>(size, 1));
+    return count;
+  }
+
   // Whether the middle of a dimension is left out.
   bool is_cut(int dim) const { return shortened_ && tensor_.shape()[dim] > 2 * kEnds; }
 

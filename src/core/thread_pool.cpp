@@ -14,6 +14,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string_view>
 #include <system_error>
 #include <thread>
@@ -153,28 +154,28 @@ class ThreadPool {
   }
 
  private:
-  void add_workers(int wanted) {
+  // Where the system has no more threads, or no memory for one, fewer do the same work.
+  void add_workers(int wanted) noexcept {
+    if (std::ssize(workers_) >= wanted) {
+      return;
+    }
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
-    while (std::ssize(workers_) < wanted) {
-      auto worker = std::make_unique<Worker>();
-      const int number = static_cast<int>(workers_.size()) + 1;
-      workers_.reserve(workers_.size() + 1);
-      // The application's signals belong to the application's threads.
-      pthread_sigmask(SIG_SETMASK, &all, &before);
-      bool started = true;
-      try {
+    // The application's signals belong to the application's threads.
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+      while (std::ssize(workers_) < wanted) {
+        auto worker = std::make_unique<Worker>();
+        const int number = static_cast<int>(workers_.size()) + 1;
+        workers_.reserve(workers_.size() + 1);
         std::thread(&ThreadPool::work, this, worker.get(), number).detach();
-      } catch (const std::system_error&) {
-        started = false;  // the system has no more threads: fewer do the same work
+        workers_.push_back(std::move(worker));
       }
-      pthread_sigmask(SIG_SETMASK, &before, nullptr);
-      if (!started) {
-        return;
-      }
-      workers_.push_back(std::move(worker));
+    } catch (const std::system_error&) {
+    } catch (const std::bad_alloc&) {
     }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
   // Takes the job back from a worker that has not begun, else waits for its end.

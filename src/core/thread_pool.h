@@ -15,8 +15,8 @@ namespace headway::inline v0::internal {
 // same time in one call share it; the caller is worker 0. A nested call, or one that finds the pool busy with another
 // caller's work, runs all its tasks on the calling thread, as worker 0.
 //
-// The first exception that leaves the body is rethrown here, and tasks not yet started are left out. A body whose tasks
-// wait for each other must not throw.
+// The first exception that leaves the body is rethrown here, and tasks not yet started are left out. A task that others
+// may wait for ends their waiting before it throws (TicketLock::cancel()).
 HEADWAY_INTERNAL_API void parallel_for(std::int64_t task_count, FunctionRef<void(std::int64_t task, int worker)> body);
 
 // The number of workers that parallel_for uses at most: num_threads().

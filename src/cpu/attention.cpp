@@ -33,7 +33,6 @@ class ForwardPlan {
         workspace_bytes_(kernels_.forward_workspace(problem.head_dim, problem.value_dim)) {}
 
   void run() {
-    if (result_.logsumexp.element_count() == 0) return;
     if (problem_.weights != Weights::none && problem_.packed) {
       result_.weights.fill(problem_.weights_of == WeightsOf::masked ? -std::numeric_limits<double>::infinity() : 0.0);
     }

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/divide.h"
 #include "core/thread_pool.h"
 #include "core/ticket_lock.h"
 #include "cpu/attention_plan.h"
@@ -35,12 +36,6 @@ class BackwardPlan {
         packed_bytes_(kernels_.backward_packed_bytes(problem.head_dim, problem.value_dim)) {}
 
   void run() {
-    if (rows_ == 0) {
-      gradients_.key.fill(0);
-      gradients_.value.fill(0);
-      if (gradients_.sinks.defined()) gradients_.sinks.fill(0);
-      return;
-    }
     row_statistics();
     const bool dots_weights = inputs_.d_weights.defined() && problem_.weights_of == WeightsOf::softmax;
     const bool is_large = has_large_logsumexp(inputs_.logsumexp);
@@ -228,7 +223,7 @@ class BackwardPlan {
   // ---- tiles, tasks and tickets ----
 
   std::int64_t tile_count(std::int64_t s) const {
-    return (sequence(s).query_length + kernels_.backward_queries - 1) / kernels_.backward_queries;
+    return divide_up(sequence(s).query_length, kernels_.backward_queries);
   }
   // Raw scores have gradients at masked keys too.
   bool reaches_masked_keys() const {
@@ -242,7 +237,6 @@ class BackwardPlan {
   void make_tiles() {
     for (std::int64_t s = 0; s < sequences_; ++s) {
       first_tile_.push_back(static_cast<std::int64_t>(ranges_.size()));
-      const std::int64_t blocks = (reachable_keys(s) + kernels_.backward_keys - 1) / kernels_.backward_keys;
       for (std::int64_t i = 0; i < tile_count(s); ++i) {
         const std::int64_t begin = i * kernels_.backward_queries;
         const std::int64_t end = std::min(begin + kernels_.backward_queries, sequence(s).query_length);
@@ -250,7 +244,7 @@ class BackwardPlan {
         const std::int64_t first = limits.first_key(begin), last = limits.end_key(end - 1);
         TileRange range;
         if (reaches_masked_keys()) {
-          range = {0, blocks};
+          range = {0, block_count(s)};
         } else if (last > first) {
           range = {first / kernels_.backward_keys, (last - 1) / kernels_.backward_keys + 1};
         }
@@ -295,9 +289,7 @@ class BackwardPlan {
     }
   }
 
-  std::int64_t block_count(std::int64_t s) const {
-    return (reachable_keys(s) + kernels_.backward_keys - 1) / kernels_.backward_keys;
-  }
+  std::int64_t block_count(std::int64_t s) const { return divide_up(reachable_keys(s), kernels_.backward_keys); }
 
   void make_tasks() {
     const std::int64_t heads = sequences_ * problem_.kv_heads;
@@ -378,8 +370,19 @@ class BackwardPlan {
     for (const Section& section : sections_) {
       pack_queries(section);
       parallel_for(static_cast<std::int64_t>(section.tasks.size()), [&](std::int64_t t, int) {
-        run_task(section.tasks[static_cast<std::size_t>(t)], thread_scratch(kAttentionWorkspaceSlot, workspace));
+        run_task(section.tasks[static_cast<std::size_t>(t)], task_workspace(workspace));
       });
+    }
+  }
+
+  // The one thing that can fail in a task. Others may wait for this task, and must not do so forever.
+  std::byte* task_workspace(std::size_t bytes) const {
+    try {
+      return thread_scratch(kAttentionWorkspaceSlot, bytes);
+    } catch (...) {
+      d_query_locks_->cancel();
+      if (bias_locks_) bias_locks_->cancel();
+      throw;
     }
   }
 
@@ -423,17 +426,17 @@ class BackwardPlan {
         if (i + 1 < tile_count(task.sequence)) tile.next_packed = tile.packed + packed_bytes_;
         kernels_.backward_tile(block, tile);
         const std::int64_t cell = index * problem_.heads + h;
-        d_query_locks_->wait(cell, task.block - range.first);
+        if (!d_query_locks_->wait(cell, task.block - range.first)) return;
         kernels_.backward_query(block, tile);
         d_query_locks_->next(cell);
         if (tile.wants_bias) {
-          bias_locks_->wait(task.bias_cell, task.bias_ticket);
+          if (!bias_locks_->wait(task.bias_cell, task.bias_ticket)) return;
           kernels_.backward_bias(block, tile, bias_gradient(task.sequence, h));
         }
       }
     }
     if (bias_locks_) {
-      bias_locks_->wait(task.bias_cell, task.bias_ticket);
+      if (!bias_locks_->wait(task.bias_cell, task.bias_ticket)) return;
       bias_locks_->next(task.bias_cell);
     }
     kernels_.backward_end(block, rows_of(gradients_.key, q.batch, task.kv_head, q.key_begin),

@@ -55,9 +55,10 @@ std::vector<InstructionSet> find_instruction_sets() {
   return found;
 }
 
+// Never destroyed: static objects and detached threads may compute to the end of the process.
 const std::vector<InstructionSet>& all_instruction_sets() {
-  static const std::vector<InstructionSet> sets = find_instruction_sets();
-  return sets;
+  static const auto* const sets = new std::vector<InstructionSet>(find_instruction_sets());
+  return *sets;
 }
 
 const InstructionSet& choose() {

@@ -18,8 +18,8 @@ Tensor finish_sublayer(NormPlace place, const StepNormWeights& norm, const StepN
 }
 
 const StepNormWeights& norm_before(NormPlace place, const StepNormWeights& norm) {
-  static const StepNormWeights kNone = {};
-  return place == NormPlace::after ? kNone : norm;
+  static const auto* const none = new StepNormWeights();  // never destroyed, for threads that compute to the end
+  return place == NormPlace::after ? *none : norm;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "generate/step_decoder.h"
 
 #include <algorithm>
+#include <new>
 
 namespace headway::inline v0::internal {
 
@@ -67,11 +68,14 @@ std::unique_ptr<DecodingBuffers> StepDecoder::acquire_buffers(const BufferSize& 
   return std::make_unique<DecodingBuffers>(weights_, size);
 }
 
-void StepDecoder::release_buffers(std::unique_ptr<DecodingBuffers> buffers) const {
+void StepDecoder::release_buffers(std::unique_ptr<DecodingBuffers> buffers) const noexcept {
   constexpr std::size_t kMostIdle = 2;  // one for greedy search and one for beams
   const std::lock_guard lock(mutex_);
   if (idle_.size() == kMostIdle) idle_.erase(idle_.begin());
-  idle_.push_back(std::move(buffers));
+  try {
+    idle_.push_back(std::move(buffers));
+  } catch (const std::bad_alloc&) {  // the next batch makes its own
+  }
 }
 
 }  // namespace headway::inline v0::internal

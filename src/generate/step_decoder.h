@@ -39,7 +39,7 @@ class StepDecoder {
 
   // Buffers of at least `size`, for one batch: those of an earlier batch where they are large enough, else new ones.
   std::unique_ptr<DecodingBuffers> acquire_buffers(const BufferSize& size) const;
-  void release_buffers(std::unique_ptr<DecodingBuffers> buffers) const;
+  void release_buffers(std::unique_ptr<DecodingBuffers> buffers) const noexcept;
 
  private:
   // (ids [sources, longest], lengths) -> [sources, longest, width]

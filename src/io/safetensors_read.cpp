@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <optional>
 #include <system_error>
 #include <unordered_map>
@@ -92,6 +93,9 @@ class Mapping {
     // Writable, so that a stray write stays in this process and harms nothing; no swap is set aside for such writes.
     void* data = ::mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_NORESERVE, file, 0);
+    if (data == MAP_FAILED && errno == ENOMEM) {
+      throw std::bad_alloc();  // no Error: that would say that the file is unreadable, and an older one would be taken
+    }
     if (data == MAP_FAILED) {
       fail_with_errno(path, "cannot be mapped into memory");
     }

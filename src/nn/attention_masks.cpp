@@ -36,11 +36,12 @@ void check_boolean(const char* name, const Mask& mask, const MaskShape& shape) {
         ", expected booleans; numbers to be added go into bias");
 }
 
-// The number of keys of each entry when the padding is all at the end; empty where it is not.
+// The number of keys of each entry, or one number for all, when the padding is all at the end; empty where it is not.
 std::vector<std::int64_t> lengths_of(const Mask& padding) {
   const Tensor dense = padding.tensor().to(Device::cpu()).contiguous();  // (batch, key_length)
   const bool* kept = dense.data<bool>();
   const std::int64_t length = dense.size(1);
+  if (length == 0) return {0};  // without elements there may be any number of entries
   std::vector<std::int64_t> lengths;
   for (std::int64_t entry = 0; entry < dense.size(0); ++entry, kept += length) {
     std::int64_t count = 0;

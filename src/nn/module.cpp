@@ -66,8 +66,8 @@ void check_state(const StateDict& own, const StateDict& values, bool strict) {
 Parameter::Parameter(const Tensor& value) : slot_(std::make_shared<Tensor>(value)) {}
 
 const Tensor& Parameter::get() const {
-  static const Tensor none;
-  return slot_ ? *slot_ : none;
+  static const auto* const none = new Tensor();  // never destroyed, for threads that compute to the end
+  return slot_ ? *slot_ : *none;
 }
 
 void Parameter::set(const Tensor& value) const {

@@ -34,7 +34,11 @@ AttentionResult attention_forward(const AttentionProblem& problem) {
   if (problem.weights != Weights::none) {
     result.weights = Tensor::empty(weights_shape(problem), query.dtype(), query.device());
   }
-  backend_of(query).attention(problem, result);
+  if (result.logsumexp.element_count() > 0) {
+    backend_of(query).attention(problem, result);
+  } else if (problem.weights != Weights::none) {
+    result.weights.fill(0);  // the mean over no heads
+  }
   return result;
 }
 

@@ -70,7 +70,13 @@ void internal::attention_backward_into(const AttentionProblem& problem, const At
     gradients.bias = Tensor::zeros(reduced_shape(forms.bias), inputs.logsumexp.dtype(), device);
   }
   if (forms.sinks.defined()) gradients.sinks = Tensor::empty({problem.heads}, forms.sinks.dtype(), device);
-  backend_of(device).attention_backward(problem, dense, gradients);
+  if (inputs.logsumexp.element_count() > 0) {
+    backend_of(device).attention_backward(problem, dense, gradients);
+  } else {  // no query
+    for (Tensor* gradient : {&gradients.key, &gradients.value, &gradients.sinks}) {
+      if (gradient->defined()) gradient->fill(0);
+    }
+  }
   if (gradients.sinks.defined()) gradients.sinks = gradients.sinks.to(forms.sinks.device());
   if (gradients.bias.defined()) gradients.bias = gradients.bias.to(forms.bias.dtype()).reshape(forms.bias.shape());
 }

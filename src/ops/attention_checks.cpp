@@ -38,7 +38,7 @@ void check_inputs(std::string_view function, const Tensor& query, const Tensor& 
         key.size(2));
 }
 
-// The integers of an option as a vector of `count`; one number is repeated where `repeat` allows it.
+// The integers of an option, one for each of `count` entries, or one for all where `repeat` allows it.
 std::vector<std::int64_t> read_integers(std::string_view function, std::string_view name, const Tensor& tensor,
                                         std::int64_t count, bool repeat) {
   check(tensor.dtype() == DType::int32 || tensor.dtype() == DType::int64, function, ": ", name, " has dtype ",
@@ -48,8 +48,7 @@ std::vector<std::int64_t> read_integers(std::string_view function, std::string_v
         ", expected ", repeat ? "one number or [" : "[", count, "]");
   const Tensor wide = tensor.to(Device::cpu()).to(DType::int64).contiguous();
   const std::int64_t* values = wide.data<std::int64_t>();
-  if (single) return std::vector<std::int64_t>(static_cast<std::size_t>(count), values[0]);
-  return std::vector<std::int64_t>(values, values + count);
+  return std::vector<std::int64_t>(values, values + (single ? 1 : count));
 }
 
 // Cumulative lengths: start at 0, never fall, end at `total`.
@@ -69,6 +68,18 @@ std::vector<std::int64_t> read_cumulative(std::string_view function, std::string
   return values;
 }
 
+// Batch entries, or sequences of a packed batch, whether they are listed or not.
+std::int64_t sequence_count(const AttentionProblem& problem) {
+  return problem.packed ? static_cast<std::int64_t>(problem.sequences.size()) : problem.batch;
+}
+
+// The integer of one entry.
+std::int64_t of_entry(const std::vector<std::int64_t>& values, std::size_t entry) {
+  return values.size() == 1 ? values.front() : values[entry];
+}
+
+// The batch entries, or the sequences of a packed batch. Without queries there is nothing to compute: a tensor without
+// elements may have any batch, so its entries are counted but not listed.
 void make_sequences(std::string_view function, const AttentionOptions& options, AttentionProblem& problem) {
   problem.packed = options.cu_query_lengths.defined() || options.cu_key_lengths.defined();
   if (problem.packed) {
@@ -87,21 +98,23 @@ void make_sequences(std::string_view function, const AttentionOptions& options, 
                                    .key_begin = keys[i],
                                    .key_length = keys[i + 1] - keys[i]});
     }
-  } else {
+  } else if (problem.heads > 0 && problem.query_length > 0) {
     for (std::int64_t b = 0; b < problem.batch; ++b) {
       problem.sequences.push_back({.batch = b, .query_length = problem.query_length, .key_length = problem.key_length});
     }
   }
-  const auto count = static_cast<std::int64_t>(problem.sequences.size());
+  const std::int64_t count = sequence_count(problem);
   for (Sequence& sequence : problem.sequences) sequence.key_count = sequence.key_length;
   if (options.key_lengths.defined()) {
     const auto lengths = read_integers(function, "key_lengths", options.key_lengths.tensor(), count, true);
-    for (std::int64_t i = 0; i < count; ++i) {
-      Sequence& sequence = problem.sequences[static_cast<std::size_t>(i)];
-      const std::int64_t length = lengths[static_cast<std::size_t>(i)];
-      check(length >= 0 && length <= sequence.key_length, function, ": key_lengths[", i, "] is ", length,
-            ", expected 0 to ", sequence.key_length);
-      sequence.key_count = length;
+    const auto check_length = [&](std::size_t i, std::int64_t length, std::int64_t most) {
+      check(length >= 0 && length <= most, function, ": key_lengths[", i, "] is ", length, ", expected 0 to ", most);
+    };
+    for (std::size_t i = 0; i < lengths.size() && !problem.packed; ++i) check_length(i, lengths[i], problem.key_length);
+    for (std::size_t i = 0; i < problem.sequences.size(); ++i) {
+      Sequence& sequence = problem.sequences[i];
+      sequence.key_count = of_entry(lengths, i);
+      check_length(i, sequence.key_count, sequence.key_length);
     }
   }
   for (Sequence& sequence : problem.sequences) {
@@ -110,11 +123,12 @@ void make_sequences(std::string_view function, const AttentionOptions& options, 
   if (options.query_offset.defined()) {
     const auto offsets = read_integers(function, "query_offset", options.query_offset.tensor(), count, true);
     constexpr std::int64_t kLimit = std::int64_t{1} << 60;
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t offset = offsets[static_cast<std::size_t>(i)];
-      check(offset >= -kLimit && offset <= kLimit, function, ": query_offset[", i, "] is ", offset,
+    for (std::size_t i = 0; i < offsets.size(); ++i) {
+      check(offsets[i] >= -kLimit && offsets[i] <= kLimit, function, ": query_offset[", i, "] is ", offsets[i],
             ", expected at most 2^60 in size");
-      problem.sequences[static_cast<std::size_t>(i)].query_offset = offset;
+    }
+    for (std::size_t i = 0; i < problem.sequences.size(); ++i) {
+      problem.sequences[i].query_offset = of_entry(offsets, i);
     }
   }
 }
@@ -147,7 +161,7 @@ std::vector<double> read_per_head(std::string_view function, std::string_view na
                                   const AttentionProblem& problem, bool per_sequence) {
   check(is_floating(tensor.dtype()), function, ": ", name, " has dtype ", tensor.dtype(),
         ", expected a floating dtype");
-  const auto count = static_cast<std::int64_t>(problem.sequences.size());
+  const std::int64_t count = sequence_count(problem);
   const bool by_head = tensor.rank() == 1 && tensor.size(0) == problem.heads;
   const bool by_both = per_sequence && tensor.rank() == 2 && tensor.size(0) == count && tensor.size(1) == problem.heads;
   check(by_head || by_both, function, ": ", name, " has shape ", tensor.shape(), ", expected [", problem.heads, "]",
@@ -156,7 +170,7 @@ std::vector<double> read_per_head(std::string_view function, std::string_view na
   if (per_sequence && by_head) {
     const std::vector<double> once = values;
     values.clear();
-    for (std::int64_t i = 0; i < count; ++i) values.insert(values.end(), once.begin(), once.end());
+    for (std::size_t i = 0; i < problem.sequences.size(); ++i) values.insert(values.end(), once.begin(), once.end());
   }
   return values;
 }

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "base/check.h"
+#include "base/directory_entries.h"
 #include "base/files.h"
 #include "base/number_text.h"
 #include "headway/safetensors.h"
@@ -56,10 +57,7 @@ std::vector<std::string> names_in(const fs::path& directory) {
     fail_on_file(directory, problem ? problem.value() : ENOTDIR, "checkpoint: ", directory.string(),
                  ": is not a directory", problem ? std::string(": ").append(problem.message()) : std::string());
   }
-  fs::directory_iterator entry(directory, problem);
-  for (; !problem && entry != fs::directory_iterator(); entry.increment(problem)) {
-    names.push_back(entry->path().filename().string());
-  }
+  names = directory_entries(directory, problem);
   if (problem) {
     fail_on_file(directory, problem.value(), "checkpoint: ", directory.string(),
                  ": cannot be listed: ", problem.message());

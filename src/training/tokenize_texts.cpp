@@ -14,7 +14,8 @@ void for_each_text(std::size_t count, const std::function<void(std::size_t)>& bo
   std::vector<std::future<void>> ranges;
   for (std::size_t first = 0; first < count; first += each) {
     const std::size_t end = std::min(first + each, count);
-    ranges.push_back(std::async(std::launch::async, [&body, first, end] {
+    // Where the system starts no more threads, get() does the work.
+    ranges.push_back(std::async(std::launch::async | std::launch::deferred, [&body, first, end] {
       for (std::size_t i = first; i < end; ++i) body(i);
     }));
   }

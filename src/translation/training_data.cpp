@@ -116,9 +116,11 @@ EncodedPairs encode_pairs(const TranslationTokenizer& tokenizer, const std::vect
   std::vector<std::future<EncodedPairs>> parts;
   for (std::size_t first = 0; first < pairs.size(); first += each) {
     const auto range = std::span(pairs).subspan(first, std::min(each, pairs.size() - first));
-    parts.push_back(std::async(std::launch::async, [&tokenizer, &directions, range, max_length] {
-      return encode_range(tokenizer, directions, range, max_length);
-    }));
+    // Where the system starts no more threads, get() does the work.
+    parts.push_back(
+        std::async(std::launch::async | std::launch::deferred, [&tokenizer, &directions, range, max_length] {
+          return encode_range(tokenizer, directions, range, max_length);
+        }));
   }
   EncodedPairs all;
   for (std::future<EncodedPairs>& part : parts) {

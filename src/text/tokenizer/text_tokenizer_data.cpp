@@ -1,6 +1,7 @@
 #include "text/tokenizer/text_tokenizer_data.h"
 
 #include <algorithm>
+#include <new>
 
 #include "base/check.h"
 #include "base/json.h"
@@ -71,7 +72,10 @@ TextTokenizer::Data::Borrowed::Borrowed(const Data& owner) : data(owner) {
 
 TextTokenizer::Data::Borrowed::~Borrowed() {
   const std::lock_guard lock(data.mutex_);
-  data.spares_.push_back(std::move(spare));
+  try {
+    data.spares_.push_back(std::move(spare));
+  } catch (const std::bad_alloc&) {  // the next call makes another
+  }
 }
 
 void TextTokenizer::Data::split(std::string_view text, bool aligned, internal::TokenizerSpare& spare) const {

@@ -118,8 +118,8 @@ CharacterTable::CharacterTable() : bits_(new std::uint16_t[kPlane]) {
 }
 
 const CharacterTable& CharacterTable::get() {
-  static const CharacterTable table;
-  return table;
+  static const auto* const table = new CharacterTable();  // never destroyed, for threads that work to the end
+  return *table;
 }
 
 std::uint16_t CharacterTable::outside_plane(char32_t character) { return find_bits(character); }
