@@ -179,8 +179,9 @@ int UseTokenizer::decode() {
   refuse_flags();
   if (is_model()) {
     const headway::SentencePieces pieces = headway::SentencePieces::load(tokenizer);
-    for_each_text(LongTexts::refused,
-                  [&](const std::string& text, bool) { std::cout << shown_line(pieces.decode(words_of(text))) << '\n'; });
+    for_each_text(LongTexts::refused, [&](const std::string& text, bool) {
+      std::cout << shown_line(pieces.decode(words_of(text))) << '\n';
+    });
     return kDone;
   }
   const headway::TranslationTokenizer loaded = headway::TranslationTokenizer::load(directory());

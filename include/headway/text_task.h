@@ -19,8 +19,8 @@ struct TaskOptions {
 
 // Remarks on one text.
 struct TextNotes {
-  bool empty = false;                // the text has no characters, or no token but special ones
-  bool invalid_utf8 = false;         // bytes that are not UTF-8 were replaced by U+FFFD
+  bool empty = false;         // the text has no characters, or no token but special ones
+  bool invalid_utf8 = false;  // bytes that are not UTF-8 were replaced by U+FFFD
   // Tokens at the end that the model has no positions for. Of a text of over 1 MiB those of its first MiB are counted.
   std::int64_t tokens_left_out = 0;
 

@@ -253,7 +253,8 @@ void replace_directory(const fs::path& directory, const std::function<void(const
 void remove_stray_files(const fs::path& directory) {
   std::error_code problem, ignored;  // what cannot be listed or removed does no harm
   for (const std::string& name : directory_entries(directory, problem)) {
-    if (name.starts_with(kTemporaryStart) && name.ends_with(kTemporaryEnding)) fs::remove_all(directory / name, ignored);
+    if (name.starts_with(kTemporaryStart) && name.ends_with(kTemporaryEnding))
+      fs::remove_all(directory / name, ignored);
   }
 }
 

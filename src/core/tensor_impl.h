@@ -23,8 +23,8 @@ class TensorImpl {
   // The record behind a handle; throws where the tensor is undefined.
   static TensorImpl& of(const Tensor& tensor);
 
-  // True when no other handle or view shares the tensor's memory, so that it may be overwritten. What another thread did
-  // by a handle that it dropped then comes before what this one does.
+  // True when no other handle or view shares the tensor's memory, so that it may be overwritten. What another thread
+  // did by a handle that it dropped then comes before what this one does.
   static bool is_uniquely_owned(const Tensor& tensor) {
 #if defined(__SANITIZE_THREAD__)  // it does not know fences, but sees what a change of the counts orders
     const std::shared_ptr<TensorImpl> impl = tensor.impl_;
