@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <new>
 #include <optional>
 #include <system_error>
 #include <unordered_map>
@@ -94,7 +93,8 @@ class Mapping {
     void* data = ::mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_NORESERVE, file, 0);
     if (data == MAP_FAILED && errno == ENOMEM) {
-      throw std::bad_alloc();  // no Error: that would say that the file is unreadable, and an older one would be taken
+      throw MemoryError(
+          internal::join_parts("safetensors: ", path, ": no memory to map its ", status.st_size, " bytes"));
     }
     if (data == MAP_FAILED) {
       fail_with_errno(path, "cannot be mapped into memory");

@@ -211,6 +211,8 @@ std::optional<Checkpoint> load_checkpoint(const std::filesystem::path& directory
       Checkpoint checkpoint = internal::read_checkpoint(directory, *step);
       checkpoint.unreadable = std::move(unreadable);
       return checkpoint;
+    } catch (const MemoryError&) {
+      throw;  // the file may be whole
     } catch (const Error& error) {
       unreadable.emplace_back(error.what());
     }
