@@ -82,7 +82,7 @@ void expect_survives_failing_memory(const Work& work, std::int64_t stride = 1) {
       if (++calls % 4 != 0 && failed) continue;
       // A failure of which something stays is seen by any later call.
       ASSERT_EQ(work(), expected) << "allocation " << number << ": a call after it";
-      ASSERT_EQ(live_allocations(), live) << "allocation " << number << ": leaked";
+      ASSERT_LE(live_allocations(), live) << "allocation " << number << ": leaked, seen after the next call";
     }
     EXPECT_GT(errors, 0);
     testing::Test::RecordProperty("allocations", std::to_string(number));
