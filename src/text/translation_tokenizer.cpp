@@ -75,6 +75,7 @@ void TranslationTokenizer::Vocabulary::index(const std::string& about, const std
 std::vector<std::int64_t> TranslationTokenizer::Vocabulary::ids_of(const SentencePieces& pieces) const {
   std::vector<std::int64_t> result;
   const internal::PieceTable& table = pieces.model_->table;
+  result.reserve(static_cast<std::size_t>(table.size()));
   for (std::int32_t id = 0; id < table.size(); ++id) result.push_back(find(table.text(id)).value_or(unk));
   return result;
 }

@@ -13,6 +13,7 @@ std::vector<double> balanced_weights(const std::map<std::string, std::int64_t>& 
   double examples = 0.0;
   for (const auto& [label, count] : counts) examples += static_cast<double>(count);
   std::vector<double> weights;
+  weights.reserve(counts.size());
   for (const auto& [label, count] : counts) {
     weights.push_back(examples / (static_cast<double>(counts.size()) * static_cast<double>(count)));
   }
