@@ -70,7 +70,10 @@ std::size_t check_kind(const AboutFile& about, int file, const ReadOptions& opti
   return size;
 }
 
-// A name that nobody can foresee, so that nobody can put a link of that name there first.
+fs::path parent_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
+
+}  // namespace
+
 std::string temporary_name(const fs::path& directory) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::random_device source;
@@ -82,16 +85,10 @@ std::string temporary_name(const fs::path& directory) {
   return (directory / (name + std::string(kTemporaryEnding))).string();
 }
 
-fs::path parent_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
-
-// Makes a new name survive a power failure. It is in place already, and not every file system supports this: a failure
-// is ignored.
-void sync_directory(const fs::path& directory) {
+void flush_names(const fs::path& directory) {
   const Descriptor opened{::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  if (opened.number >= 0) ::fsync(opened.number);
+  if (opened.number >= 0 && !file_call_fails("fsync")) ::fsync(opened.number);
 }
-
-}  // namespace
 
 void check_directory(const fs::path& directory) {
   struct stat status = {};
@@ -190,7 +187,7 @@ void FileReplacement::commit() {
   if (file_call_fails("rename") || std::rename(temporary_.c_str(), target_.c_str()) != 0)
     fail_with_errno("cannot be replaced");
   moved_ = true;
-  sync_directory(parent_of(target_));
+  flush_names(parent_of(target_));
 }
 
 void FileReplacement::fail_with_errno(const char* what) const {
@@ -230,22 +227,26 @@ void replace_directory(const fs::path& directory, const std::function<void(const
   };
   const Unfinished unfinished{temporary_name(parent)};
   const std::string old = temporary_name(parent);
-  if (::mkdir(unfinished.path.c_str(), 0777) != 0) fail(about, "the directory cannot be made: ", error_text(errno));
+  if (::mkdir(unfinished.path.c_str(), 0777) != 0) {
+    const int problem = errno;
+    fail_on_file(target, problem, about, "the directory cannot be made: ", error_text(problem));
+  }
   fill(unfinished.path);
-  sync_directory(unfinished.path);
+  flush_names(unfinished.path);
 
   struct stat status = {};
   const bool exists = ::lstat(target.c_str(), &status) == 0;
   check(!exists || S_ISDIR(status.st_mode) || S_ISLNK(status.st_mode), about, "is there already and is no directory");
   if (exists && std::rename(target.c_str(), old.c_str()) != 0) {
-    fail(about, "cannot be replaced: ", error_text(errno));
+    const int problem = errno;
+    fail_on_file(target, problem, about, "cannot be replaced: ", error_text(problem));
   }
   if (std::rename(unfinished.path.c_str(), target.c_str()) != 0) {
     const int problem = errno;
     if (exists) static_cast<void>(std::rename(old.c_str(), target.c_str()));
-    fail(about, "cannot be put in place: ", error_text(problem));
+    fail_on_file(target, problem, about, "cannot be put in place: ", error_text(problem));
   }
-  sync_directory(parent);
+  flush_names(parent);
   std::error_code ignored;  // a directory that cannot be removed does no harm
   if (exists) fs::remove_all(old, ignored);
 }

@@ -53,6 +53,14 @@ class InputFile {
 std::string read_whole_file(const std::filesystem::path& file, std::string_view who = {},
                             const ReadOptions& options = {});
 
+// A new name in a directory that nobody can foresee, so that nobody can put a link of that name there first;
+// remove_stray_files() knows such names.
+std::string temporary_name(const std::filesystem::path& directory);
+
+// Makes the names in a directory survive a power failure. They are in place already, and not every file system supports
+// this: a failure is ignored.
+void flush_names(const std::filesystem::path& directory);
+
 // A file that is written under a temporary name, which cannot be guessed, and then renamed atomically. Until commit()
 // has returned, and when anything fails, the old file is unchanged; without commit() the temporary file is removed. A
 // symbolic link of that name is replaced, not followed; a directory or a device is refused. A file that is replaced

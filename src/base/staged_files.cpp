@@ -1,20 +1,19 @@
 // Files written beside their directory's old ones, then moved, with a way back.
 #include "base/staged_files.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <random>
 #include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
+#include "base/directory_entries.h"
 #include "base/file_faults.h"
 #include "base/files.h"
 
@@ -28,13 +27,11 @@ namespace fs = std::filesystem;
 class StagingDirectory {
  public:
   explicit StagingDirectory(const fs::path& parent) {
-    std::random_device random;
-    int made = -1;
-    do {
-      path_ = parent / (".headway-" + std::to_string(random()) + std::to_string(random()) + ".tmp");
-      made = file_call_fails("mkdir") ? -1 : ::mkdir(path_.c_str(), 0777);
-    } while (made != 0 && errno == EEXIST);
-    if (made != 0) fail(parent.string(), ": no directory can be made in it: ", std::generic_category().message(errno));
+    path_ = temporary_name(parent);
+    if (!file_call_fails("mkdir") && ::mkdir(path_.c_str(), 0777) == 0) return;
+    const int problem = errno;
+    fail_on_file(parent, problem, parent.string(),
+                 ": no directory can be made in it: ", std::generic_category().message(problem));
   }
   ~StagingDirectory() {
     std::error_code ignored;
@@ -85,7 +82,8 @@ class Move {
 
  private:
   [[noreturn]] static void fail_with_errno(const fs::path& file) {
-    fail(file.string(), ": cannot be replaced: ", std::generic_category().message(errno));
+    const int problem = errno;
+    fail_on_file(file, problem, file.string(), ": cannot be replaced: ", std::generic_category().message(problem));
   }
 
   const fs::path& directory_;
@@ -95,21 +93,14 @@ class Move {
 };
 
 std::vector<std::string> names_of_files(const fs::path& directory) {
-  std::vector<std::string> names;
-  for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
-    if (!entry.is_directory()) names.push_back(entry.path().filename().string());
+  std::error_code problem;
+  std::vector<std::string> names = directory_entries(directory, problem);
+  if (problem) {
+    fail_on_file(directory, problem.value(), directory.string(), ": cannot be listed: ", problem.message());
   }
+  std::erase_if(names, [&](const std::string& name) { return fs::is_directory(directory / name); });
   std::sort(names.begin(), names.end());
   return names;
-}
-
-// Makes new names survive a power failure. The files are in place already, and not every file system supports this: a
-// failure is ignored.
-void flush_names(const fs::path& directory) {
-  const int opened = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (opened < 0) return;
-  if (!file_call_fails("fsync")) ::fsync(opened);
-  ::close(opened);
 }
 
 // Messages name the files by the place that they were meant for.
@@ -125,10 +116,16 @@ std::string with_final_places(std::string text, const std::string& staging, cons
 void replace_files(const fs::path& directory, FunctionRef<void(const fs::path&)> write) {
   make_directories(directory);
   const StagingDirectory staging(directory), old(directory);
+  const std::string from = staging.path().string(), to = directory.string();
   try {
     write(staging.path());
+  } catch (const FileError& error) {
+    throw FileError(with_final_places(error.what(), from, to), with_final_places(error.path().string(), from, to),
+                    error.code());
+  } catch (const MemoryError&) {
+    throw;
   } catch (const Error& error) {
-    throw Error(with_final_places(error.what(), staging.path().string(), directory.string()));
+    throw Error(with_final_places(error.what(), from, to));
   }
   Move move(directory, old.path());
   for (const std::string& name : names_of_files(staging.path())) move.take(staging.path(), name);
