@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/base64.h"
 #include "base/check.h"
 #include "base/utf8.h"
 #include "text/tokenizer/json_fields.h"
@@ -20,19 +21,6 @@ constexpr const char* kMbartLanguages[] = {
     "ko_KR", "lt_LT", "lv_LV", "my_MM", "ne_NP", "nl_XX", "ro_RO", "ru_RU", "si_LK", "tr_TR", "vi_VN", "zh_CN"};
 
 using Piece = SentencePieceModel::Piece;
-
-std::string base64_of(std::string_view bytes) {
-  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (std::size_t at = 0; at < bytes.size(); at += 3) {
-    std::uint32_t bits = 0;
-    for (std::size_t n = 0; n < 3; ++n) {
-      bits = bits << 8 | (at + n < bytes.size() ? static_cast<unsigned char>(bytes[at + n]) : 0u);
-    }
-    for (std::size_t n = 0; n < 4; ++n) text += at + n <= bytes.size() ? kDigits[bits >> (18 - 6 * n) & 63] : '=';
-  }
-  return text;
-}
 
 Json metaspace(const char* scheme, bool cuts) {
   return {{"type", "Metaspace"}, {"replacement", kSpacePiece}, {"prepend_scheme", scheme}, {"split", cuts}};
@@ -200,7 +188,7 @@ class SentencePieceFamily {
 
   Json character_map() const {
     if (model_.normalizer.character_map.empty()) return {};
-    return {{"type", "Precompiled"}, {"precompiled_charsmap", base64_of(model_.normalizer.character_map)}};
+    return {{"type", "Precompiled"}, {"precompiled_charsmap", base64(model_.normalizer.character_map)}};
   }
 
   void number_pieces() {
