@@ -15,6 +15,11 @@
 #include "headway/ops.h"
 #include "headway/transformer.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+// A size that cannot be had is an error of ours, not AddressSanitizer's.
+extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
+#endif
+
 namespace {
 
 using headway::DType;

@@ -124,6 +124,7 @@ TEST(SharedModule, TrainsOnManyThreads) {
 // A child has none of the threads, and computes with its own.
 TEST(SharedModule, ForksMeanwhile) {
   if (kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer does not follow threads that a forked child starts";
+  if (kAddressSanitizer) GTEST_SKIP() << "AddressSanitizer's allocator may be locked in a forked child";
   const ThreadCount restore(3);
   const headway::Transformer model = small_transformer();
   model.eval();

@@ -2,7 +2,6 @@
 #include "training/fine_tune_fields.h"
 
 #include "base/files.h"
-#include "training/fine_tune_state.h"
 
 namespace headway::inline v0 {
 namespace internal {
@@ -158,10 +157,6 @@ FineTuneConfig FineTuneConfig::load(const std::filesystem::path& file, const Fin
   constexpr std::size_t kLargest = std::size_t{1} << 20;
   const std::string text = internal::read_whole_file(file, {}, {.limit = kLargest});
   return internal::fine_tune_table().from_json(text, file.string(), base);
-}
-
-std::optional<FineTuneConfig> FineTuneConfig::of_run(const std::filesystem::path& output) {
-  return internal::settings_of_run<internal::FineTuneState>(internal::fine_tune_table(), output);
 }
 
 void FineTuneConfig::set(std::string_view field, std::string_view value) {

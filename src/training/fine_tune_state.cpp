@@ -77,3 +77,11 @@ void FineTuneState::check_resumable(const FineTuneConfig& now) const {
 std::string FineTuneState::line_of(const FineTuneScores& scores) { return json_of_scores(scores).text(); }
 
 }  // namespace headway::inline v0::internal
+
+namespace headway::inline v0 {
+
+std::optional<FineTuneConfig> FineTuneConfig::of_run(const std::filesystem::path& output) {
+  return internal::settings_of_run<internal::FineTuneState>(internal::fine_tune_table(), output);
+}
+
+}  // namespace headway::inline v0

@@ -4,7 +4,6 @@
 #include "base/check.h"
 #include "base/files.h"
 #include "translation/config_fields.h"
-#include "translation/run_state.h"
 
 namespace headway::inline v0 {
 namespace internal {
@@ -29,10 +28,6 @@ TranslationTrainingConfig TranslationTrainingConfig::load(const std::filesystem:
   constexpr std::size_t kLargest = std::size_t{1} << 20;
   const std::string text = internal::read_whole_file(file, {}, {.limit = kLargest});
   return internal::translation_config_table().from_json(text, file.string(), base);
-}
-
-std::optional<TranslationTrainingConfig> TranslationTrainingConfig::of_run(const std::filesystem::path& output) {
-  return internal::settings_of_run<internal::RunState>(internal::translation_config_table(), output);
 }
 
 void TranslationTrainingConfig::set(std::string_view field, std::string_view value) {

@@ -82,3 +82,11 @@ void RunState::check_resumable(const TranslationTrainingConfig& now) const {
 std::string RunState::line_of(const ValidationReport& report) { return json_of(report).text(); }
 
 }  // namespace headway::inline v0::internal
+
+namespace headway::inline v0 {
+
+std::optional<TranslationTrainingConfig> TranslationTrainingConfig::of_run(const std::filesystem::path& output) {
+  return internal::settings_of_run<internal::RunState>(internal::translation_config_table(), output);
+}
+
+}  // namespace headway::inline v0
