@@ -200,7 +200,7 @@ TEST(Json, LargeObjectsTakeLinearTime) {
   EXPECT_EQ(json.fields().size(), static_cast<std::size_t>(kCount));
   EXPECT_EQ(json.fields()[17].value.int64(), 18);
   EXPECT_EQ(json.find("token -1"), nullptr);
-  EXPECT_LT(seconds, 5.0);  // some hundredths here, a minute where the time is quadratic
+  EXPECT_LT(seconds, 20.0);  // some hundredths here, ten seconds under an emulator, minutes where it is quadratic
 }
 
 TEST(Json, Text) {
