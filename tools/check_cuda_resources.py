@@ -18,8 +18,8 @@ TUNED = (
     r"hopper_forward_kernel.*Li(64|128|256)ELi[01]ELb[01]E",  # ForwardShape<T, dimension, rules, short>
     r"hopper_float_(forward|backward)_kernel",
     r"backward_kernel.*BackwardTiles.*Li(64|128|256)EL.*BackwardRulesE[01]E",  # <T, dimension, rules, ordered>
-    r"step_linear_cu.*product_kernel",
-    r"step_attention_kernelI(13__nv_bfloat16|6__half)",
+    r"step_product_cu.*product_kernel",
+    r"mma_step_attention_kernel",
 )
 
 
