@@ -6,19 +6,10 @@
 #include "headway/threads.h"
 #include "support/bits.h"
 #include "support/each_case.h"
+#include "support/thread_count.h"
 
 namespace headway_test {
 namespace {
-
-// Sets the number of threads back when a test ends.
-class ThreadCount {
- public:
-  ThreadCount() : before_(headway::num_threads()) {}
-  ~ThreadCount() { headway::set_num_threads(before_); }
-
- private:
-  int before_;
-};
 
 Case base(DType dtype, std::int64_t queries, std::int64_t keys, std::int64_t heads, std::int64_t kv_heads) {
   Case c = sized(dtype, 1, heads, {queries, keys, 40, 40});

@@ -21,6 +21,7 @@
 #include "core/ticket_lock.h"
 #include "headway/error.h"
 #include "headway/threads.h"
+#include "support/thread_count.h"
 
 #if defined(__SANITIZE_THREAD__)
 #define HEADWAY_TEST_THREAD_SANITIZER 1
@@ -33,18 +34,9 @@
 namespace headway {
 namespace {
 
+using headway_test::ThreadCount;
 using internal::parallel_for;
 using internal::TicketLock;
-
-// Sets the number of threads for one test.
-class ThreadCount {
- public:
-  explicit ThreadCount(int count) : before_(num_threads()) { set_num_threads(count); }
-  ~ThreadCount() { set_num_threads(before_); }
-
- private:
-  int before_;
-};
 
 // Runs `body` in a child process and gives its exit status, or -1 when it hangs or dies.
 template <typename Body>

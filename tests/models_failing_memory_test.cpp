@@ -6,10 +6,10 @@
 
 #include "failing_memory/failing_memory.h"
 #include "headway/mask_filler.h"
-#include "headway/threads.h"
 #include "headway/tokenizer.h"
 #include "headway/translator.h"
 #include "support/files.h"
+#include "support/thread_count.h"
 #include "support/tiny_text_model.h"
 #include "support/translator_model.h"
 
@@ -80,15 +80,13 @@ TEST_F(FailingTranslator, IsLoaded) {
 
 TEST_F(FailingTranslator, Translates) {
   const headway::Translator translator(directory_.path());
-  const int before = headway::num_threads();
   for (const int threads : {1, 4}) {
-    headway::set_num_threads(threads);
+    const ThreadCount limit(threads);
     for (const std::int64_t beam : {1, 3}) {
       SCOPED_TRACE(beam);
       expect_survives_failing_memory([&] { return translate(translator, beam); }, threads * kThinned);
     }
   }
-  headway::set_num_threads(before);
 }
 
 }  // namespace

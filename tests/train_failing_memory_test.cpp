@@ -17,6 +17,7 @@
 #include "headway/transformer.h"
 #include "support/cases.h"
 #include "support/files.h"
+#include "support/thread_count.h"
 
 namespace {
 
@@ -29,15 +30,6 @@ constexpr bool kSanitized = true;
 #else
 constexpr bool kSanitized = false;
 #endif
-
-class ThreadCount {
- public:
-  explicit ThreadCount(int count) : before_(headway::num_threads()) { headway::set_num_threads(count); }
-  ~ThreadCount() { headway::set_num_threads(before_); }
-
- private:
-  int before_;
-};
 
 headway::AttentionBackward make_problem(DType dtype, std::int64_t length) {
   headway::AttentionBackward problem;

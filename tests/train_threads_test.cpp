@@ -20,6 +20,7 @@
 #include "headway/threads.h"
 #include "headway/transformer.h"
 #include "support/bits.h"
+#include "support/thread_count.h"
 
 #if defined(__SANITIZE_THREAD__)
 constexpr bool kThreadSanitizer = true;
@@ -38,15 +39,6 @@ using headway::Tensor;
 
 constexpr int kThreads = 4;
 constexpr int kCalls = kThreadSanitizer ? 5 : 20;
-
-class ThreadCount {
- public:
-  explicit ThreadCount(int count) : before_(headway::num_threads()) { headway::set_num_threads(count); }
-  ~ThreadCount() { headway::set_num_threads(before_); }
-
- private:
-  int before_;
-};
 
 // Runs the body on several threads and, meanwhile, `beside` on this one until they have ended.
 void on_threads(const std::function<void(int)>& body, const std::function<void()>& beside = {}) {
@@ -81,7 +73,7 @@ headway::TransformerInput input_of(int thread) {
 }
 
 TEST(SharedModule, InfersOnManyThreadsWhileTheirNumberChanges) {
-  const ThreadCount restore(2);
+  const headway_test::ThreadCount restore(2);
   const headway::Transformer model = small_transformer();
   model.eval();
   std::vector<Tensor> expected;
@@ -99,7 +91,7 @@ TEST(SharedModule, InfersOnManyThreadsWhileTheirNumberChanges) {
 
 // Each thread has its own batch, all add to the gradients of the same parameters.
 TEST(SharedModule, TrainsOnManyThreads) {
-  const ThreadCount restore(2);
+  const headway_test::ThreadCount restore(2);
   const headway::Transformer model = small_transformer();
   headway::AdamW optimizer(model);
   const auto loss_of = [&](int thread) {
@@ -125,7 +117,7 @@ TEST(SharedModule, TrainsOnManyThreads) {
 TEST(SharedModule, ForksMeanwhile) {
   if (kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer does not follow threads that a forked child starts";
   if (kAddressSanitizer) GTEST_SKIP() << "AddressSanitizer's allocator may be locked in a forked child";
-  const ThreadCount restore(3);
+  const headway_test::ThreadCount restore(3);
   const headway::Transformer model = small_transformer();
   model.eval();
   const Tensor expected = model.forward(input_of(0)).output.detach();
