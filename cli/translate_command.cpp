@@ -105,7 +105,7 @@ void Translate::translate_part(const headway::Translator& translator, const std:
   if (json || num_best > 1) {
     print(text, result);
   } else {
-    const std::string line = one_line(result.text);
+    const std::string line = shown_line(result.text);
     std::cout << (part_printed && !line.empty() ? " " : "") << line << (goes_on ? "" : "\n");
     part_printed = part_printed || !line.empty();
   }
