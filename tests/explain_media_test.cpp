@@ -66,4 +66,49 @@ TEST(AttentionMedia, WrongMediaAreRefused) {
   EXPECT_EQ(message([](AttentionMedium& medium) { medium = {.kind = MediumKind::list}; }), "no error");
 }
 
+TEST(AttentionMedia, LabelsOfCells) {
+  EXPECT_EQ(headway::medium_labels({.kind = MediumKind::picture, .first = 1, .rows = 2, .columns = 1}),
+            (std::vector<std::string>{"class", "row 1 column 1", "row 2 column 1"}));
+  EXPECT_EQ(headway::medium_labels({.kind = MediumKind::video, .frames = 2, .rows = 1, .columns = 1}),
+            (std::vector<std::string>{"frame 1 row 1 column 1", "frame 2 row 1 column 1"}));
+  EXPECT_EQ(headway::medium_labels({.kind = MediumKind::sound, .rows = 1, .columns = 3, .seconds = 0.02}),
+            (std::vector<std::string>{"0.00 s", "0.02 s", "0.04 s"}));
+  EXPECT_EQ(headway::medium_labels({.kind = MediumKind::sound, .rows = 1, .columns = 1}).front(), "position 1");
+  EXPECT_PRED2(contains, message_of([] { headway::medium_labels({}); }), "medium is a text");
+}
+
+TEST(AttentionMedia, RecordOfAForward) {
+  headway::ModelResult result;
+  const auto layer = [](std::int64_t queries, std::int64_t keys) {
+    return Tensor::full({2, 3, queries, keys}, 1.0 / static_cast<double>(keys));
+  };
+  result.encoder_weights = {layer(6, 6), layer(6, 6)};
+  result.decoder_weights = {layer(2, 2)};
+  result.cross_weights = {layer(2, 6)};
+  headway::MediaTokens tokens = {.medium = {.kind = MediumKind::sound, .rows = 1, .columns = 4, .seconds = 0.1},
+                                 .padding = 2,
+                                 .read = {"<s>", "one"},
+                                 .written = {"one", "</s>"},
+                                 .sample = 1};
+  const AttentionRecord record = attention_record(result, tokens);
+  ASSERT_EQ(record.parts.size(), 3U);
+  EXPECT_EQ(record.parts[0].layers[1].shape(), (headway::Shape{3, 4, 4}));
+  EXPECT_EQ(record.parts[2].layers[0].shape(), (headway::Shape{3, 2, 4}));
+  EXPECT_EQ(record.parts[2].key_medium.kind, MediumKind::sound);
+  EXPECT_EQ(record.parts[2].query_medium.kind, MediumKind::text);
+  EXPECT_EQ(record.parts[1].keys, tokens.read);
+  EXPECT_EQ(record.parts[0].queries[3], "0.30 s");
+  EXPECT_FALSE(attention_json(record).empty());
+
+  const auto message = [&](auto change) {
+    headway::MediaTokens changed = tokens;
+    change(changed);
+    return message_of([&] { attention_record(result, changed); });
+  };
+  EXPECT_PRED2(contains, message([](auto& changed) { changed.padding = 1; }), "4 of keys and 1 of padding");
+  EXPECT_PRED2(contains, message([](auto& changed) { changed.sample = 2; }), "sample is 2, expected 0 to 1");
+  EXPECT_PRED2(contains, message([](auto& changed) { changed.written.pop_back(); }), "1 names of queries");
+  EXPECT_PRED2(contains, message_of([&] { attention_record({}, tokens); }), "Weights::per_head");
+}
+
 }  // namespace

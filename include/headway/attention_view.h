@@ -70,6 +70,24 @@ struct AttendOptions {
 HEADWAY_API AttentionRecord attend(const TransformerModel& model, const TextTokenizer& tokenizer,
                                    const std::string& text, const AttendOptions& options = {});
 
+// The tokens of a medium's cells by name: "class", "row 3 column 4", "frame 2 row 3 column 4", "0.42 s" (where a
+// stretch of sound begins; "position 3" where its seconds are not known). Texts and lists name their tokens themselves.
+HEADWAY_API std::vector<std::string> medium_labels(const AttentionMedium& medium);
+
+// The tokens of a model that reads pictures, sounds or other features.
+struct MediaTokens {
+  AttentionMedium medium = {};            // what the encoder reads
+  std::vector<std::string> labels = {};   // the encoder's tokens; empty: medium_labels(medium)
+  std::int64_t padding = 0;               // tokens of the encoder after those, which are left out
+  std::vector<std::string> read = {};     // tokens that the decoder read, the start token first
+  std::vector<std::string> written = {};  // tokens that it chose, as many
+  std::int64_t sample = 0;                // of the batch
+};
+
+// The attention of a forward with Weights::per_head: "encoder" where the result has an encoder's weights, "decoder" and
+// "cross" where it has those. The weights of the sample, on the CPU, in float32.
+HEADWAY_API AttentionRecord attention_record(const ModelResult& result, const MediaTokens& tokens);
+
 // Attention rollout over the layers of a self-attention: the product of (mean over heads + identity) / 2 with
 // normalised rows: [queries, keys].
 HEADWAY_API Tensor attention_rollout(const AttentionPart& part);

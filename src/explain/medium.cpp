@@ -2,13 +2,16 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <string_view>
+#include <vector>
 
 #include "base/base64.h"
 #include "base/check.h"
 #include "explain/json.h"
 
-namespace headway::inline v0::internal {
+namespace headway::inline v0 {
+namespace internal {
 namespace {
 
 constexpr std::string_view kPngSignature = "\x89PNG\r\n\x1a\n";
@@ -25,6 +28,17 @@ std::string shortest(double value) {
   char digits[32];
   const std::to_chars_result end = std::to_chars(digits, digits + sizeof(digits), value);
   return {digits, end.ptr};
+}
+
+std::string cell_name(const AttentionMedium& medium, std::int64_t frame, std::int64_t row, std::int64_t column) {
+  if (medium.kind == MediumKind::sound) {
+    if (medium.seconds <= 0.0) return "position " + std::to_string(column + 1);
+    char text[32];
+    std::snprintf(text, sizeof(text), "%.2f s", static_cast<double>(column) * medium.seconds);
+    return text;
+  }
+  const std::string of_frame = medium.kind == MediumKind::video ? "frame " + std::to_string(frame + 1) + " " : "";
+  return of_frame + "row " + std::to_string(row + 1) + " column " + std::to_string(column + 1);
 }
 
 }  // namespace
@@ -92,4 +106,25 @@ std::string medium_json(const AttentionMedium& medium) {
   return json + "}";
 }
 
-}  // namespace headway::inline v0::internal
+}  // namespace internal
+
+std::vector<std::string> medium_labels(const AttentionMedium& medium) {
+  using namespace internal;
+  check(has_grid(medium), "medium_labels: medium is a ", medium_name(medium.kind),
+        ", expected a picture, sound or video");
+  check(medium.first >= 0 && medium.frames >= 0 && medium.rows >= 0 && medium.columns >= 0, "medium_labels: first ",
+        medium.first, ", frames ", medium.frames, ", rows ", medium.rows, ", columns ", medium.columns,
+        ", expected none of them to be negative");
+  std::vector<std::string> labels;
+  for (std::int64_t i = 0; i < medium.first; ++i) labels.push_back(i == 0 ? "class" : "class " + std::to_string(i + 1));
+  for (std::int64_t frame = 0; frame < medium.frames; ++frame) {
+    for (std::int64_t row = 0; row < medium.rows; ++row) {
+      for (std::int64_t column = 0; column < medium.columns; ++column) {
+        labels.push_back(cell_name(medium, frame, row, column));
+      }
+    }
+  }
+  return labels;
+}
+
+}  // namespace headway::inline v0
