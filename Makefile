@@ -12,7 +12,8 @@ help:  ## Show this list
 
 deps:  ## Install the Debian packages that building and testing need
 	@tools/install_packages.sh g++ cmake ninja-build ccache pkg-config python3 libhwy-dev libgtest-dev \
-	  nlohmann-json3-dev libsentencepiece-dev libzip-dev libpcre2-dev libutf8proc-dev libcli11-dev
+	  nlohmann-json3-dev libsentencepiece-dev libzip-dev libpcre2-dev libutf8proc-dev libcli11-dev libsndfile1-dev \
+	  libkissfft-dev libpng-dev libjpeg-dev
 
 deps-arm: deps
 	@tools/install_packages.sh g++-aarch64-linux-gnu qemu-user googletest
@@ -54,7 +55,7 @@ clang: deps-clang  ## Build everything with clang, warnings as errors, and run t
 
 tidy: deps-clang  ## Run clang-tidy, with the checks of .clang-tidy, over the libraries and the program
 	@cmake --preset release > /dev/null
-	@cmake --build --preset release -j $(JOBS) --target headway_text > /dev/null
+	@cmake --build --preset release -j $(JOBS) --target headway_media > /dev/null
 	@JOBS=$(JOBS) tools/tidy.sh
 
 FUZZ_SECONDS ?= 20

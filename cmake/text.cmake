@@ -40,11 +40,3 @@ else()
   add_library(headway_text_internal INTERFACE)
   target_link_libraries(headway_text_internal INTERFACE headway_text headway_internal)
 endif()
-
-# A parent project, as the Python package is, wants the library alone; the tests under sanitizers do without the program.
-if(PROJECT_IS_TOP_LEVEL AND EXISTS ${PROJECT_SOURCE_DIR}/cli/CMakeLists.txt)
-  if(HEADWAY_SANITIZE)
-    set(headway_program_is_left_out EXCLUDE_FROM_ALL)
-  endif()
-  add_subdirectory(cli ${headway_program_is_left_out})
-endif()

@@ -4,6 +4,7 @@
 set(headway_plain_folders base core backend io nn train)
 set(headway_kernel_folders ops matmul attention)  # these run on every instruction set
 set(headway_text_folders text models generate tasks training translation report explain)  # these need the text library
+set(headway_media_folders media perception)  # these need the media library
 
 # headway_find_tests(DIRECTORY RESULT) puts the test files of a directory into RESULT.
 function(headway_find_tests directory result)
@@ -19,7 +20,7 @@ function(headway_find_tests directory result)
     endif()
     headway_folder_of_test(${name} folder)
     if(NOT folder IN_LIST headway_plain_folders AND NOT folder IN_LIST headway_kernel_folders
-       AND NOT folder IN_LIST headway_text_folders)
+       AND NOT folder IN_LIST headway_text_folders AND NOT folder IN_LIST headway_media_folders)
       message(FATAL_ERROR "${source}: tests/test_files.cmake knows no folder '${folder}', so this test would not be built")
     endif()
     list(APPEND tests ${source})

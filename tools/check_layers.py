@@ -34,6 +34,9 @@ FOLDERS = {
     "report": BASE | {"text", "training", "translation"},  # text: the names of languages
     "tasks": GENERATE | {"train", "training", "translation", "report"},
     "explain": GENERATE | {"tasks"},
+    # The media library.
+    "media": CORE,
+    "perception": GENERATE | {"media", "tasks"},
 }
 # Single files that may know more than their folder.
 EXCEPTIONS = {"src/dist/attention": OPS}
@@ -57,6 +60,10 @@ THIRD_PARTY = {
     "zip.h": ("src/text/",),
     "pcre2": ("src/text/",),
     "utf8proc": ("src/text/",),
+    "sndfile": ("src/media/",),
+    "kissfft/": ("src/media/",),
+    "png.h": ("src/media/",),
+    "jpeglib.h": ("src/media/",),
     "CLI/": ("cli/",),
     "gtest/": ("tests/",),
     "immintrin.h": ("src/cpu/", "src/core/spin.h"),  # spin.h: the pause instruction

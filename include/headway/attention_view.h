@@ -15,6 +15,27 @@
 namespace headway {
 inline namespace v0 {
 
+// What tokens are where they are not text.
+enum class MediumKind {
+  text,
+  picture,  // patches of a picture, row by row
+  sound,    // stretches of a sound, from its beginning on
+  video,    // patches of a video, frame by frame, row by row
+  list      // items, as those that somebody bought
+};
+
+// The thing that the tokens of one side are cut from. Tokens are `first` special ones, as a class token, and then the
+// cells of the grid: first + frames * rows * columns in all. A text and a list have no grid.
+struct AttentionMedium {
+  MediumKind kind = MediumKind::text;
+  std::string png = {};      // picture; the spectrogram of a sound, time from left to right; frames side by side
+  std::int64_t first = 0;    // tokens before the grid
+  std::int64_t frames = 1;   // of a video
+  std::int64_t rows = 0;     // patches of the picture, or of one frame; of a sound 1
+  std::int64_t columns = 0;  // patches of the picture, or of one frame; positions of a sound
+  double seconds = 0.0;      // of a sound's column, of a video's frame; 0: not known
+};
+
 // One kind of attention with all of its layers and heads. In "decoder" and "cross" of an encoder-decoder, row i belongs
 // to the position whose output chooses target token i; the decoder's keys are the tokens before it, the start token
 // first. In "decoder" of a decoder alone, queries and keys are both the tokens of the text.
@@ -23,6 +44,8 @@ struct AttentionPart {
   std::vector<std::string> queries;  // tokens that attend, one per row
   std::vector<std::string> keys;     // tokens that are attended to, one per column
   std::vector<Tensor> layers;        // one [heads, queries, keys] float32 per layer; rows sum to 1
+  AttentionMedium query_medium = {};
+  AttentionMedium key_medium = {};
 };
 
 struct AttentionRecord {
@@ -46,6 +69,24 @@ struct AttendOptions {
 // text and what follows it; encoder-decoders "encoder", "decoder" and "cross".
 HEADWAY_API AttentionRecord attend(const TransformerModel& model, const TextTokenizer& tokenizer,
                                    const std::string& text, const AttendOptions& options = {});
+
+// The tokens of a medium's cells by name: "class", "row 3 column 4", "frame 2 row 3 column 4", "0.42 s" (where a
+// stretch of sound begins; "position 3" where its seconds are not known). Texts and lists name their tokens themselves.
+HEADWAY_API std::vector<std::string> medium_labels(const AttentionMedium& medium);
+
+// The tokens of a model that reads pictures, sounds or other features.
+struct MediaTokens {
+  AttentionMedium medium = {};            // what the encoder reads
+  std::vector<std::string> labels = {};   // the encoder's tokens; empty: medium_labels(medium)
+  std::int64_t padding = 0;               // tokens of the encoder after those, which are left out
+  std::vector<std::string> read = {};     // tokens that the decoder read, the start token first
+  std::vector<std::string> written = {};  // tokens that it chose, as many
+  std::int64_t sample = 0;                // of the batch
+};
+
+// The attention of a forward with Weights::per_head: "encoder" where the result has an encoder's weights, "decoder" and
+// "cross" where it has those. The weights of the sample, on the CPU, in float32.
+HEADWAY_API AttentionRecord attention_record(const ModelResult& result, const MediaTokens& tokens);
 
 // Attention rollout over the layers of a self-attention: the product of (mean over heads + identity) / 2 with
 // normalised rows: [queries, keys].

@@ -3,6 +3,7 @@
 
 #include <charconv>
 
+#include "explain/medium.h"
 #include "explain/record.h"
 #include "headway/attention_view.h"
 
@@ -28,7 +29,10 @@ void append_numbers(std::string& json, const Shape& shape, int dim, const float*
 
 void append_attention_part(std::string& json, const AttentionRecord& record, const AttentionPart& part) {
   json += "{\"name\":" + json_script_string(part.name) + ",\"queries\":" + json_strings(part.queries) +
-          ",\"keys\":" + json_strings(part.keys) + ",\"layers\":[";
+          ",\"keys\":" + json_strings(part.keys);
+  if (part.query_medium.kind != MediumKind::text) json += ",\"query_medium\":" + medium_json(part.query_medium);
+  if (part.key_medium.kind != MediumKind::text) json += ",\"key_medium\":" + medium_json(part.key_medium);
+  json += ",\"layers\":[";
   for (std::size_t layer = 0; layer < part.layers.size(); ++layer) {
     if (layer > 0) json += ',';
     append_json_numbers(json, part.layers[layer]);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "explain/medium.h"
 
 namespace headway::inline v0::internal {
 
@@ -38,6 +39,8 @@ void check_part(const char* function, const AttentionPart& part) {
     check(fine, function, ": layer ", layer, " of part \"", part.name,
           "\" holds a negative weight, an infinity or a NaN, expected weights from 0 to 1");
   }
+  check_medium(function, "part \"" + part.name + "\": query_medium", part.query_medium, query_count(part));
+  check_medium(function, "part \"" + part.name + "\": key_medium", part.key_medium, key_count(part));
 }
 
 void check_record(const char* function, const AttentionRecord& record) {

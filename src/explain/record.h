@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "headway/attention_view.h"
 
 namespace headway::inline v0::internal {
 
-// Throws in `function`'s name unless every layer of the part is finite [heads, queries, keys], as many heads in each.
+// Throws in `function`'s name unless every layer of the part is finite [heads, queries, keys], as many heads in each,
+// and its media have as many tokens.
 void check_part(const char* function, const AttentionPart& part);
 // Throws unless there is a part, names differ, and every part passes check_part.
 void check_record(const char* function, const AttentionRecord& record);

@@ -1,0 +1,7 @@
+// All of libheadway_media: sounds and pictures. Includes headway/text.h, and is installed only together with
+// libheadway_media.
+#pragma once
+
+#include "headway/audio.h"
+#include "headway/image.h"
+#include "headway/text.h"
