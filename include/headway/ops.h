@@ -222,6 +222,7 @@ HEADWAY_API Tensor rotary(const Tensor& x, const RotaryOptions& options = {});
 enum class Sinusoid {
   interleaved,  // sine, cosine, sine, cosine, ... as in "Attention Is All You Need"
   halves,       // all sines, then all cosines
+  whisper,      // likewise, with angles position * 10000^(-i / (dim / 2 - 1)), of which the last is position / 10000
 };
 // The table [length, dim] of the paper: angles position * 10000^(-2i / dim).
 HEADWAY_API Tensor sinusoidal_positions(std::int64_t length, std::int64_t dim, Sinusoid layout = Sinusoid::interleaved,

@@ -1,6 +1,7 @@
 // Models of every Transformer family, from their Hugging Face directories: encoders (BERT, RoBERTa, XLM-R, DistilBERT,
-// ModernBERT), decoders (GPT-2, Llama, Mistral, Qwen 2 and 3, Gemma 2 and 3, Phi-3), encoder-decoders (Marian, BART,
-// mBART, T5, Pegasus).
+// ModernBERT; ViT and DeiT, which read pictures), decoders (GPT-2, Llama, Mistral, Qwen 2 and 3, Gemma 2 and 3, Phi-3),
+// encoder-decoders (Marian, BART, mBART, T5, Pegasus; Whisper, which reads sound, and ViT with GPT-2, which describes
+// pictures).
 #pragma once
 
 #include <cstdint>
@@ -23,12 +24,38 @@ enum class ModelKind { encoder, decoder, encoder_decoder };
 enum class PositionKind {
   none,           // or within the attention: rotary, ALiBi
   learned,        // a table
-  sinusoidal,     // sines, then cosines
+  sinusoidal,     // sines and cosines, laid out as StackOptions::sinusoid says
   relative_bias,  // T5's: a learned number per head and bucket of distances, added to the scores
 };
 
+// What an encoder reads, and how it becomes rows of the model's width.
+enum class FrontKind {
+  tokens,   // ids, by a table
+  patches,  // a picture [channels, height, width]: a product with each patch's pixels, row by row from the top left
+  sound,    // frames [bins, frames]: two convolutions over 3 frames, each with GELU; the second halves their number
+};
+struct FrontOptions {
+  FrontKind kind = FrontKind::tokens;
+  // patches: rows of patches * columns of patches positions, after that of the class token where there is one. The
+  // picture's size must be a multiple of the patch's.
+  std::int64_t channels = 3;
+  std::int64_t image_height = 0;
+  std::int64_t image_width = 0;
+  std::int64_t patch_height = 0;
+  std::int64_t patch_width = 0;
+  bool class_token = true;          // a learned row before the patches
+  bool distillation_token = false;  // one more behind it, as in DeiT
+  bool bias = true;                 // of the product
+  // sound: (frames + 1) / 2 positions, at most the stack's max_positions
+  std::int64_t bins = 80;
+};
+// The positions that the encoder has for features of this shape, without their batch: [channels, height, width] of
+// patches, [bins, frames] of sound. Throws where the shape does not fit.
+HEADWAY_API std::int64_t front_positions(const FrontOptions& options, const Shape& features);
+
 // Embeddings, blocks and the norm after them: an encoder or a decoder.
 struct StackOptions {
+  FrontOptions front = {};                // of an encoder; a decoder reads tokens
   std::vector<BlockOptions> layers = {};  // one per block, since windows and positions may differ
   std::int64_t width = 0;
   double embedding_scale = 1.0;
@@ -90,12 +117,14 @@ struct InitialValues {
 
 struct TransformerModelOptions {
   ModelKind kind = ModelKind::encoder;
-  std::int64_t vocab_size = 0;
+  std::int64_t vocab_size = 0;       // 0: an encoder that reads features
   bool separate_embeddings = false;  // of encoder and decoder
   StackOptions encoder = {};         // of encoders and encoder-decoders
   StackOptions decoder = {};         // of decoders and encoder-decoders
   HeadOptions head = {};
   bool pooler = false;  // BERT's: tanh(x W^T + b) of the first token, in ModelResult::pooled
+  // A product between the encoder and the decoder, whose widths may differ then.
+  bool memory_projection = false;
 
   std::optional<std::int64_t> bos_id = {};
   std::vector<std::int64_t> eos_ids = {};
@@ -105,11 +134,18 @@ struct TransformerModelOptions {
   std::optional<std::int64_t> decoder_start_id = {};
   std::vector<std::string> labels = {};  // id2label of the config: names of sequence's and tokens' classes
   InitialValues initial_values = {};
+  std::optional<InitialValues> encoder_initial_values = {};  // of the encoder, where they differ
 };
 
 struct ModelInput {
-  Tensor tokens = {};      // int64 [batch, length]; the source of an encoder-decoder
-  PerEntry lengths = {};   // non-padding tokens of each entry, which come first; default: all
+  Tensor tokens = {};  // int64 [batch, length]; the source of an encoder-decoder
+  // In the place of tokens where the encoder reads no text (StackOptions::front); floating, of any dtype and device.
+  // patches: [batch, channels, height, width], of the model's size. sound: [batch, bins, frames], as log_mel() gives.
+  Tensor features = {};
+  // Non-padding tokens of each entry, which come first; default: all. Sound: positions of the encoder that count,
+  // front_positions() of the entry's own frames. The features behind them should be zero; then an entry with an even
+  // number of frames gives what it gives alone.
+  PerEntry lengths = {};
   Mask padding_mask = {};  // [batch, length]: padding at any position; excludes lengths. Positions count the others
   CumulativeLengths packed = {};  // tokens is [1, total] and holds texts end to end; excludes lengths and padding_mask
   Tensor token_types = {};        // int64, shaped like tokens; default: zeros
@@ -128,7 +164,8 @@ struct ModelResult {
   Tensor hidden;  // [batch, length, width]: the last hidden states, after the final norm; of the decoder where there is
                   // one
   Tensor pooled;  // [batch, width], where the model has a pooler
-  Tensor memory;  // [batch, source_length, width]: the encoder's of an encoder-decoder
+  Tensor memory;  // [batch, source_length, width]: the encoder's of an encoder-decoder, as the decoder reads it (after
+                  // memory_projection, in the decoder's width)
   std::vector<Tensor> encoder_weights;  // a layer's [batch, heads, queries, keys], for each layer; only on request
   std::vector<Tensor> decoder_weights;
   std::vector<Tensor> cross_weights;
@@ -155,9 +192,12 @@ struct ModelLoading {
 
 // Embeddings, blocks and a head. Parameters: embedding.weight; for S = encoder or decoder, where the options have them:
 //   S.embedding.weight (where they are separate, in the place of embedding.weight), S.positions.weight,
-//   S.token_types.weight, S.embedding_norm.*, S.relative_bias.weight [buckets, heads], S.layers.N.* (see
-//   TransformerBlock), S.norm.* pooler.{weight,bias}; head.dense.{weight,bias}, head.norm.{weight,bias},
-//   head.output.{weight,bias} (a tied output has its bias alone, which is a buffer without trained_bias)
+//   S.front.projection.{weight,bias}, weight [width, channels * patch_height * patch_width], S.front.class_token
+//   [width], S.front.distillation_token [width] of patches; S.front.{conv1,conv2}.{weight,bias}, weight [out, in, 3],
+//   of sound; S.token_types.weight, S.embedding_norm.*, S.relative_bias.weight [buckets, heads], S.layers.N.* (see
+//   TransformerBlock), S.norm.*, memory_projection.{weight,bias}, pooler.{weight,bias}; head.dense.{weight,bias},
+//   head.norm.{weight,bias}, head.output.{weight,bias} (a tied output has its bias alone, which is a buffer without
+//   trained_bias)
 class HEADWAY_API TransformerModel : public Module {
  public:
   // A model with initial values, from the text of a config.json: {"model_type": "gpt2", "architectures": [...], ...}.
@@ -173,9 +213,10 @@ class HEADWAY_API TransformerModel : public Module {
   // each file atomically, so that Hugging Face's from_pretrained() reads the directory.
   void save(const std::filesystem::path& directory, std::optional<DType> dtype = {}) const;
 
-  // Encoders and decoders alone read `tokens`; encoder-decoders `tokens` and `target`.
+  // Encoders and decoders alone read `tokens`; encoder-decoders `tokens` and `target`. `features` takes the place of
+  // `tokens` where the encoder's front is not FrontKind::tokens.
   ModelResult forward(const ModelInput& input) const;
-  // The encoder of an encoder-decoder alone: hidden [batch, source_length, width].
+  // The encoder of an encoder-decoder alone: hidden [batch, source_length, width], as the decoder reads it.
   ModelResult encode(const ModelInput& input) const;
   // The decoder: new tokens after those in the cache, which grows by them; an empty cache is filled. `memory` and its
   // lengths are the encoder's, undefined for a decoder alone. input.tokens are the new tokens [batch, length], and

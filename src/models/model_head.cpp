@@ -10,8 +10,9 @@ namespace headway::inline v0::internal {
 // The output of a head. Parameters: weight, unless it is the embedding's; bias.
 class HeadOutput : public Module {
  public:
-  HeadOutput(const HeadOptions& options, std::int64_t width, const Embedding& embedding, DType dtype)
-      : weight_(embedding.weight()), frozen_row_(options.frozen_row) {
+  HeadOutput(const HeadOptions& options, std::int64_t width, const std::optional<Embedding>& embedding, DType dtype)
+      : frozen_row_(options.frozen_row) {
+    weight_ = options.tied ? embedding->weight() : Parameter();
     if (!options.tied) weight_ = add_parameter("weight", fan_in_uniform({options.labels, width}, width, dtype));
     if (options.bias && options.trained_bias) bias_ = add_parameter("bias", constant({options.labels}, 0.0, dtype));
     // Initial values are of parameters alone.
@@ -36,10 +37,13 @@ struct ModelHead::Parts {
   Dropout dropout;
 };
 
-ModelHead::ModelHead(const HeadOptions& options, const StackOptions& stack, const Embedding& embedding, DType dtype) {
+ModelHead::ModelHead(const HeadOptions& options, const StackOptions& stack, const std::optional<Embedding>& embedding,
+                     DType dtype) {
   check(options.labels > 0, "TransformerModel: labels of the head is ", options.labels, ", expected more than 0");
-  check(!options.tied || options.labels == embedding.weight().get().size(0), "TransformerModel: the head has ",
-        options.labels, " labels, expected the vocabulary's ", embedding.weight().get().size(0), " where it is tied");
+  check(!options.tied || embedding.has_value(), "TransformerModel: the head is tied, and the model reads no tokens");
+  const std::int64_t words = embedding ? embedding->weight().get().size(0) : 0;
+  check(!options.tied || options.labels == words, "TransformerModel: the head has ", options.labels,
+        " labels, expected the vocabulary's ", words, " where it is tied");
   auto parts = std::make_shared<Parts>(Parts{.options = options,
                                              .dense = {},
                                              .norm = {},

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "headway/transformer_model.h"
 
@@ -11,7 +12,8 @@ namespace headway::inline v0::internal {
 class ModelHead : public Module {
  public:
   // `stack` has the width and the kind of norm; `embedding` is the output's weight where it is tied.
-  ModelHead(const HeadOptions& options, const StackOptions& stack, const Embedding& embedding, DType dtype);
+  ModelHead(const HeadOptions& options, const StackOptions& stack, const std::optional<Embedding>& embedding,
+            DType dtype);
   // Logits [..., labels] of hidden states [..., width]; where texts are classified, of those that were chosen.
   Tensor forward(const Tensor& hidden) const;
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "models/model_front.h"
 #include "nn/attention_masks.h"
 
 namespace headway::inline v0::internal {
@@ -64,6 +65,8 @@ StackInput checked_text(const char* function, const TextNames& names, const Tens
   StackInput input;
   input.tokens = checked_ids(function, names.tokens, tokens, options.vocab_size);
   const std::int64_t batch = tokens.size(0), length = tokens.size(1);
+  input.batch = batch;
+  input.length = length;
   check(!lengths.defined() || !padding_mask.defined(), function, ": ", names.lengths, " and ", names.padding_mask,
         " are both given, expected one of them");
   input.lengths = checked_lengths(function, names.lengths, lengths, batch, cached + length);
@@ -71,8 +74,32 @@ StackInput checked_text(const char* function, const TextNames& names, const Tens
   return input;
 }
 
+namespace {
+
+// The share of a stack that reads features.
+StackInput checked_source(const char* function, const ModelInput& input, const FrontOptions& front) {
+  const char* kind = front.kind == FrontKind::sound ? "sound" : "pictures";
+  check(!input.tokens.defined(), function, ": tokens is given, and the model reads features of ", kind);
+  check_features(function, front, input.features);
+  check(!input.padding_mask.defined() && !input.packed.defined() && !input.token_types.defined() &&
+            !input.positions.defined(),
+        function, ": padding_mask, packed, token_types or positions is given, expected features and lengths alone");
+  check(front.kind == FrontKind::sound || !input.lengths.defined(), function,
+        ": lengths is given, and pictures have all of their patches");
+  StackInput source = {.features = input.features, .batch = input.features.size(0), .weights = input.weights};
+  std::vector<std::int64_t> one;
+  for (int dim = 1; dim < input.features.rank(); ++dim) one.push_back(input.features.size(dim));
+  source.length = front_positions(front, Shape(one));
+  source.lengths = checked_lengths(function, "lengths", input.lengths, source.batch, source.length);
+  return source;
+}
+
+}  // namespace
+
 StackInput checked_tokens(const char* function, const ModelInput& input, const TransformerModelOptions& options,
                           const StackOptions& stack, std::int64_t cached) {
+  if (stack.front.kind != FrontKind::tokens) return checked_source(function, input, stack.front);
+  check(!input.features.defined(), function, ": features is given, and the model reads tokens");
   StackInput text = checked_text(function, {}, input.tokens, input.lengths, input.padding_mask, options, cached);
   if (input.packed.defined()) {
     check(!input.lengths.defined() && !input.padding_mask.defined(), function,
@@ -89,8 +116,8 @@ StackInput checked_tokens(const char* function, const ModelInput& input, const T
 }
 
 TextRows rows_of(const StackInput& input) {
-  return rows_of_texts({.batch = input.tokens.size(0),
-                        .length = input.tokens.size(1),
+  return rows_of_texts({.batch = input.batch,
+                        .length = input.length,
                         .lengths = input.lengths,
                         .padding_mask = input.padding_mask,
                         .packed = input.packed});
@@ -109,6 +136,8 @@ StackResult run_unpacked(const TransformerStack& stack, const char* function, co
   padded.packed = {};
   padded.lengths = lengths;
   const auto count = static_cast<std::int64_t>(texts.size());
+  padded.batch = count;
+  padded.length = longest;
   const auto spread = [&](const Tensor& ids) {
     if (!ids.defined()) return ids;
     const Tensor wide = Tensor::zeros({count, longest}, DType::int64);

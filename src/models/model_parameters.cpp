@@ -35,6 +35,7 @@ class ParameterShapes {
 
   void stack(const std::string& name, const StackOptions& options, bool own_embedding, std::int64_t vocab_size) {
     const std::string start = name + ".";
+    if (options.front.kind != FrontKind::tokens) front(start + "front.", options.front, options.width);
     if (own_embedding) add(start + "embedding.weight", {vocab_size, options.width});
     if (options.positions == PositionKind::learned) {
       add(start + "positions.weight", {options.max_positions + options.position_offset, options.width});
@@ -48,6 +49,19 @@ class ParameterShapes {
       block(start + "layers." + std::to_string(i) + ".", options.layers[i]);
     }
     if (options.final_norm) norm(start + "norm", options.norm, options.width, options.norm_bias);
+  }
+
+  void front(const std::string& start, const FrontOptions& options, std::int64_t width) {
+    if (options.kind == FrontKind::sound) {
+      for (const auto& [name, in] : {std::pair{"conv1", options.bins}, std::pair{"conv2", width}}) {
+        add(start + name + ".weight", {width, in, 3});
+        add(start + name + ".bias", {width});
+      }
+      return;
+    }
+    linear(start + "projection", width, options.channels * options.patch_height * options.patch_width, options.bias);
+    if (options.class_token) add(start + "class_token", {width});
+    if (options.distillation_token) add(start + "distillation_token", {width});
   }
 
   void head(const HeadOptions& options, const StackOptions& stack) {
@@ -154,9 +168,11 @@ std::vector<ParameterShape> parameter_shapes(const TransformerModelOptions& opti
   const bool encodes = options.kind != ModelKind::decoder;
   const StackOptions& last = decodes ? options.decoder : options.encoder;
   const bool separate = options.separate_embeddings;
-  if (!separate) shapes.add("embedding.weight", {options.vocab_size, last.width});
+  const bool has_embedding = decodes || options.encoder.front.kind == FrontKind::tokens;
+  if (has_embedding && !separate) shapes.add("embedding.weight", {options.vocab_size, last.width});
   if (encodes) shapes.stack("encoder", options.encoder, separate, options.vocab_size);
   if (decodes) shapes.stack("decoder", options.decoder, separate, options.vocab_size);
+  if (options.memory_projection) shapes.linear("memory_projection", last.width, options.encoder.width, true);
   if (options.pooler) shapes.linear("pooler", last.width, last.width, true);
   shapes.head(options.head, last);
   return shapes.take();

@@ -28,12 +28,20 @@ namespace {
 
 void check_transformer_options(const TransformerModelOptions& options) {
   constexpr std::int64_t kMostWords = std::int64_t{1} << 24;
-  check(options.vocab_size > 0 && options.vocab_size <= kMostWords, "TransformerModel: vocab_size is ",
-        options.vocab_size, ", expected 1 to 2^24");
+  const bool reads_features = options.encoder.front.kind != FrontKind::tokens && options.kind != ModelKind::decoder;
+  const std::int64_t fewest = reads_features && options.kind == ModelKind::encoder ? 0 : 1;
+  check(options.vocab_size >= fewest && options.vocab_size <= kMostWords, "TransformerModel: vocab_size is ",
+        options.vocab_size, ", expected ", fewest, " to 2^24");
+  check(options.decoder.front.kind == FrontKind::tokens, "TransformerModel: the decoder has a front, expected tokens");
+  check(!reads_features || !options.separate_embeddings,
+        "TransformerModel: separate_embeddings is set, and the encoder reads features");
   check(!options.padding_row || (*options.padding_row >= 0 && *options.padding_row < options.vocab_size),
         "TransformerModel: padding_row is ", options.padding_row.value_or(0), ", expected one of the vocabulary's ",
         options.vocab_size);
-  check(options.kind != ModelKind::encoder_decoder || options.encoder.width == options.decoder.width,
+  check(options.kind == ModelKind::encoder_decoder || !options.memory_projection,
+        "TransformerModel: memory_projection is set, and the model has one stack");
+  check(options.kind != ModelKind::encoder_decoder || options.memory_projection ||
+            options.encoder.width == options.decoder.width,
         "TransformerModel: the encoder's width is ", options.encoder.width, " and the decoder's ",
         options.decoder.width, ", expected one width");
   const auto check_layers = [&](const char* name, const StackOptions& stack, bool crosses) {
@@ -61,12 +69,17 @@ TransformerModel make_transformer_model(const TransformerModelOptions& options, 
   parts->generation_config = std::move(generation_config);
   const bool has_encoder = options.kind != ModelKind::decoder, has_decoder = options.kind != ModelKind::encoder;
   const StackOptions& last = has_decoder ? options.decoder : options.encoder;
-  if (!options.separate_embeddings) {
+  const bool has_embedding = has_decoder || options.encoder.front.kind == FrontKind::tokens;
+  if (has_embedding && !options.separate_embeddings) {
     parts->embedding.emplace(EmbeddingOptions{
         .count = options.vocab_size, .width = last.width, .padding_index = options.padding_row, .dtype = dtype});
   }
   if (has_encoder) parts->encoder.emplace(options.encoder, options, parts->embedding, /*is_decoder=*/false, dtype);
   if (has_decoder) parts->decoder.emplace(options.decoder, options, parts->embedding, /*is_decoder=*/true, dtype);
+  if (options.memory_projection) {
+    parts->memory_projection.emplace(
+        LinearOptions{.in_features = options.encoder.width, .out_features = options.decoder.width, .dtype = dtype});
+  }
   if (options.pooler) {
     parts->pooler.emplace(LinearOptions{
         .in_features = last.width, .out_features = last.width, .activation = Activation::tanh, .dtype = dtype});
@@ -93,6 +106,7 @@ TransformerModel::TransformerModel(std::shared_ptr<Parts> parts) : parts_(std::m
   if (parts_->embedding) add_module("embedding", *parts_->embedding);
   if (parts_->encoder) add_module("encoder", *parts_->encoder);
   if (parts_->decoder) add_module("decoder", *parts_->decoder);
+  if (parts_->memory_projection) add_module("memory_projection", *parts_->memory_projection);
   if (parts_->pooler) add_module("pooler", *parts_->pooler);
   if (parts_->head) add_module("head", *parts_->head);
 }
@@ -164,6 +178,7 @@ ModelResult TransformerModel::forward(const ModelInput& input) const {
     finish_model(kForward, *parts_, text, input.last_only, result);
     return result;
   }
+  if (parts_->memory_projection) first.hidden = parts_->memory_projection->forward(first.hidden);
   result.memory = first.hidden;
   StackInput target = internal::checked_text(kForward, {"target", "target_lengths", "target_padding_mask"},
                                              input.target, input.target_lengths, input.target_padding_mask, options, 0);
@@ -184,7 +199,7 @@ ModelResult TransformerModel::encode(const ModelInput& input) const {
   const StackInput text = internal::checked_tokens(kEncode, input, parts_->options, parts_->options.encoder, 0);
   StackResult encoded = internal::run_stack(*parts_->encoder, parts_->options.encoder, kEncode, text);
   ModelResult result;
-  result.hidden = encoded.hidden;
+  result.hidden = parts_->memory_projection ? parts_->memory_projection->forward(encoded.hidden) : encoded.hidden;
   result.encoder_weights = std::move(encoded.weights);
   return result;
 }

@@ -15,9 +15,10 @@ struct TransformerModel::Parts {
   std::string family;                  // model_type of the config
   std::string config;                  // the text of config.json
   std::string generation_config;       // the text of generation_config.json; empty where there is none
-  std::optional<Embedding> embedding;  // of both stacks, or of the only one; none where the embeddings are separate
+  std::optional<Embedding> embedding;  // of all stacks that read tokens; none where the embeddings are separate
   std::optional<internal::TransformerStack> encoder;
   std::optional<internal::TransformerStack> decoder;
+  std::optional<Linear> memory_projection;
   std::optional<Linear> pooler;
   std::optional<internal::ModelHead> head;
 };

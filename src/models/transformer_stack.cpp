@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "models/model_front.h"
 #include "models/relative_bias.h"
 #include "nn/attention_masks.h"
 #include "nn/block_attention.h"
@@ -29,6 +30,10 @@ bool has_table(const StackOptions& options) {
 void check_stack(const StackOptions& options) {
   constexpr std::int64_t kMostRows = std::int64_t{1} << 24;
   check(options.width > 0, "TransformerModel: width is ", options.width, ", expected more than 0");
+  check_front(options.front);
+  check(options.front.kind == FrontKind::tokens ||
+            (options.token_types == 0 && options.positions != PositionKind::relative_bias),
+        "TransformerModel: token_types or relative_bias is set, expected neither where features are read");
   for (const BlockOptions& layer : options.layers) {
     check(layer.width == options.width, "TransformerModel: a layer's width is ", layer.width, ", expected the stack's ",
           options.width);
@@ -81,7 +86,8 @@ Tensor positions_by_mask(const Mask& padding, std::int64_t length) {
 struct TransformerStack::Parts {
   StackOptions options;
   bool is_decoder = false;
-  Embedding embedding;
+  std::optional<Embedding> embedding = {};       // of tokens
+  std::optional<ModelFront> front = {};          // of features
   std::optional<Embedding> positions = {};       // (max_positions + position_offset, width)
   std::shared_ptr<DeviceCopies> sinusoids = {};  // likewise
   std::optional<Embedding> token_types = {};     // (token_types, width)
@@ -95,6 +101,9 @@ struct TransformerStack::Parts {
   // int64 (batch, length) or (length) on the CPU; undefined where they follow those in the cache.
   Tensor positions_of(const char* function, const StackInput& input) const;
   void check_positions(const char* function, const StackInput& input, const Tensor& positions) const;
+  // The weight that says which dtype and device the stack has.
+  Tensor main_weight() const;
+  Tensor rows_of_input(const StackInput& input) const;
   // What positions and token types add: [length, width] or [batch, length, width]; undefined: nothing.
   Tensor added_rows(const StackInput& input, const Tensor& positions) const;
   Tensor embed(const StackInput& input, const Tensor& positions) const;
@@ -110,10 +119,17 @@ TransformerStack::TransformerStack(const StackOptions& options, const Transforme
       .count = model.vocab_size, .width = options.width, .padding_index = model.padding_row, .dtype = dtype};
   auto parts = std::make_shared<Parts>(Parts{.options = options,
                                              .is_decoder = is_decoder,
-                                             .embedding = shared ? *shared : Embedding(own),
                                              .embedding_dropout = Dropout(options.embedding_dropout),
                                              .final_dropout = Dropout(options.final_dropout)});
-  if (!shared) add_module("embedding", parts->embedding);
+  if (options.front.kind != FrontKind::tokens) {
+    parts->front.emplace(options.front, options.width, dtype);
+    add_module("front", *parts->front);
+  } else if (shared) {
+    parts->embedding = *shared;
+  } else {
+    parts->embedding.emplace(own);
+    add_module("embedding", *parts->embedding);
+  }
   const std::int64_t rows = options.max_positions + options.position_offset;
   if (options.positions == PositionKind::learned) {
     parts->positions = table(rows, options.width);
@@ -147,7 +163,7 @@ TransformerStack::TransformerStack(const StackOptions& options, const Transforme
   parts_ = parts;
 }
 
-const Embedding& TransformerStack::embedding() const { return parts_->embedding; }
+const std::optional<Embedding>& TransformerStack::embedding() const { return parts_->embedding; }
 const std::vector<TransformerBlock>& TransformerStack::layers() const { return parts_->layers; }
 
 Tensor TransformerStack::Parts::positions_of(const char* function, const StackInput& input) const {
@@ -157,7 +173,7 @@ Tensor TransformerStack::Parts::positions_of(const char* function, const StackIn
   } else if (input.packed.defined()) {
     positions = packed_positions(input.packed).unsqueeze(0);
   } else if (input.padding_mask.defined()) {
-    positions = positions_by_mask(input.padding_mask, input.tokens.size(1));
+    positions = positions_by_mask(input.padding_mask, input.length);
   }
   check_positions(function, input, positions);
   return positions;
@@ -166,16 +182,32 @@ Tensor TransformerStack::Parts::positions_of(const char* function, const StackIn
 void TransformerStack::Parts::check_positions(const char* function, const StackInput& input,
                                               const Tensor& positions) const {
   if (options.max_positions == 0) return;
-  std::int64_t longest = input.tokens.size(1) + (input.cache ? input.cache->length() : 0);
+  std::int64_t longest = input.length + (input.cache ? input.cache->length() : 0);
   if (positions.defined()) {
     longest = longest_of(positions);
+  }
+  if (front) {
+    check(longest <= options.max_positions, function, ": features is ", input.features, ", which makes ", longest,
+          " positions, and the model has ", options.max_positions);
+    return;
   }
   check(longest <= options.max_positions, function, ": ", is_decoder && input.memory.defined() ? "target" : "tokens",
         " has a text of ", longest, " tokens, and the model has ", options.max_positions, " positions");
 }
 
+Tensor TransformerStack::Parts::main_weight() const {
+  return embedding ? embedding->weight().get() : front->main_weight();
+}
+
+// Tokens' rows of the table, or what the front makes of the features: [batch, length, width].
+Tensor TransformerStack::Parts::rows_of_input(const StackInput& input) const {
+  if (!front) return embedding->forward(input.tokens);
+  const Tensor weight = main_weight();
+  return front->forward(input.features.to(weight.device()).to(weight.dtype()));
+}
+
 Tensor TransformerStack::Parts::added_rows(const StackInput& input, const Tensor& positions) const {
-  const Tensor& weight = embedding.weight().get();
+  const Tensor weight = main_weight();
   Tensor types;  // [batch, length, width], or one row for all tokens
   if (token_types) {
     types = input.token_types.defined() ? token_types->forward(input.token_types)
@@ -188,7 +220,7 @@ Tensor TransformerStack::Parts::added_rows(const StackInput& input, const Tensor
   };
   if (!positions.defined()) {
     const std::int64_t first = options.position_offset + (input.cache ? input.cache->length() : 0);
-    const Tensor rows = table_rows(first, first + input.tokens.size(1));
+    const Tensor rows = table_rows(first, first + input.length);
     return types.defined() ? add(rows, types) : rows;
   }
   // One row for all tokens is added to the rows of the table that occur, which are few.
@@ -201,7 +233,7 @@ Tensor TransformerStack::Parts::added_rows(const StackInput& input, const Tensor
 }
 
 Tensor TransformerStack::Parts::embed(const StackInput& input, const Tensor& positions) const {
-  Tensor x = embedding.forward(input.tokens);
+  Tensor x = rows_of_input(input);
   if (options.embedding_scale != 1.0) x = scale(x, options.embedding_scale);
   const Tensor rows = added_rows(input, positions);
   if (!rows.defined()) return embedding_dropout.forward(embedding_norm.forward(x));
@@ -214,7 +246,7 @@ Tensor TransformerStack::Parts::embed(const StackInput& input, const Tensor& pos
 StackResult TransformerStack::forward(const char* function, const StackInput& input) const {
   const Parts& parts = *parts_;
   const Tensor positions = parts.positions_of(function, input);
-  const std::int64_t cached = input.cache ? input.cache->length() : 0, length = input.tokens.size(1);
+  const std::int64_t cached = input.cache ? input.cache->length() : 0, length = input.length;
   BlockInput call = {.x = parts.embed(input, positions),
                      .lengths = input.lengths,
                      .padding_mask = input.padding_mask,

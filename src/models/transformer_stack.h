@@ -10,7 +10,10 @@
 namespace headway::inline v0::internal {
 
 struct StackInput {
-  Tensor tokens = {};  // int64 [batch, length]
+  Tensor tokens = {};    // int64 [batch, length]
+  Tensor features = {};  // in the place of tokens
+  std::int64_t batch = 0;
+  std::int64_t length = 0;  // positions of the stack
   PerEntry lengths = {};
   Mask padding_mask = {};  // [batch, length], or [batch, keys] with a cache
   CumulativeLengths packed = {};
@@ -31,11 +34,12 @@ struct StackResult {
 
 class TransformerStack : public Module {
  public:
-  // `shared`: the embedding of all stacks; without one, the stack has its own.
+  // `shared`: the embedding of all stacks; without one, the stack has its own, unless it reads features.
   TransformerStack(const StackOptions& options, const TransformerModelOptions& model,
                    const std::optional<Embedding>& shared, bool is_decoder, DType dtype);
   StackResult forward(const char* function, const StackInput& input) const;
-  const Embedding& embedding() const;
+  // None where it reads features.
+  const std::optional<Embedding>& embedding() const;
   const std::vector<TransformerBlock>& layers() const;
 
  private:
