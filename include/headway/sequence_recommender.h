@@ -67,12 +67,13 @@ class HEADWAY_API SequenceRecommender {
   // The model must be in evaluation mode. `counts` has a number for each token, or is empty: not known.
   explicit SequenceRecommender(TransformerModel model, std::vector<std::int64_t> counts = {});
 
-  // What comes after each history, whose items are in the order of time, the newest last; repeated ones count as often
-  // as they occur. Of a history that is empty, or of which no item is known, the most popular items are given, or it is
-  // an Error where there are no counts.
-  std::vector<Recommendations> recommend(const std::vector<std::vector<std::int64_t>>& histories,
-                                         const RecommendOptions& options = {}) const;
+  // What comes after a history, whose items are in the order of time, the newest last; repeated ones count as often as
+  // they occur. Of a history that is empty, or of which no item is known, the most popular items are given, or it is an
+  // Error where there are no counts.
   Recommendations recommend(const std::vector<std::int64_t>& history, const RecommendOptions& options = {}) const;
+  // The same of many histories, which are computed together.
+  std::vector<Recommendations> recommend_all(const std::vector<std::vector<std::int64_t>>& histories,
+                                             const RecommendOptions& options = {}) const;
 
   // The logits of all tokens after each history: float32 [histories, items() + 1] on the CPU. Column 0 is padding.
   // Every history must have an item that is known.

@@ -276,8 +276,8 @@ SequenceRecommender::SequenceRecommender(const std::filesystem::path& directory,
 SequenceRecommender::SequenceRecommender(TransformerModel model, std::vector<std::int64_t> counts)
     : parts_(std::make_shared<const Parts>(std::move(model), std::move(counts))) {}
 
-std::vector<Recommendations> SequenceRecommender::recommend(const std::vector<std::vector<std::int64_t>>& histories,
-                                                            const RecommendOptions& options) const {
+std::vector<Recommendations> SequenceRecommender::recommend_all(const std::vector<std::vector<std::int64_t>>& histories,
+                                                                const RecommendOptions& options) const {
   const Parts& parts = *parts_;
   internal::check(options.count >= 1, internal::kWho, ": count is ", options.count, ", expected at least 1");
   const std::vector<bool> wanted = internal::wanted_items(options.candidates, parts.counts, parts.items);
@@ -310,7 +310,7 @@ std::vector<Recommendations> SequenceRecommender::recommend(const std::vector<st
 
 Recommendations SequenceRecommender::recommend(const std::vector<std::int64_t>& history,
                                                const RecommendOptions& options) const {
-  return std::move(recommend(std::vector<std::vector<std::int64_t>>{history}, options).front());
+  return std::move(recommend_all({history}, options).front());
 }
 
 Tensor SequenceRecommender::scores(const std::vector<std::vector<std::int64_t>>& histories,
