@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-arm deps-clang build demo test python-test wheel sanitize clang tidy fuzz conformance bench \
+.PHONY: help deps deps-arm deps-clang build demo examples test python-test wheel sanitize clang tidy fuzz conformance bench \
   test-arm cuda cuda-test cuda-sanitize install format format-check check clean
 
 help:  ## Show this list
@@ -29,6 +29,11 @@ demo: deps  ## Translate a sentence, see what its words look at, write a page wi
 	@cmake --preset release > /dev/null
 	@cmake --build --preset release -j $(JOBS) --target headway_program
 	@tools/demo.sh
+
+examples: deps  ## Run every example with its shipped model: sounds, pictures, videos, items; writes docs/gallery
+	@cmake --preset release > /dev/null
+	@cmake --build --preset release -j $(JOBS) --target headway_program example_programs
+	@examples/run_all.sh docs/gallery
 
 test: build  ## Build and run all tests, on every instruction set that this machine has
 	@ctest --preset release -j $(JOBS) -LE cuda

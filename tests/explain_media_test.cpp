@@ -7,6 +7,7 @@
 
 #include "headway/attention_view.h"
 #include "support/attention_record.h"
+#include "support/media_record.h"
 #include "support/message_of.h"
 
 namespace {
@@ -23,7 +24,7 @@ using nlohmann::json;
 std::string png_header() { return std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x06\0\0\0\x04", 24); }
 
 // Two words over a class token and 2 x 3 patches.
-AttentionRecord picture_record() {
+AttentionRecord small_record() {
   AttentionRecord record = {"a picture", "two words", "", {}};
   record.parts.push_back({"cross", {"▁two", "▁words"}, {}, {Tensor::full({2, 2, 7}, 1.0 / 7.0)}});
   record.parts[0].keys = {"class", "1 1", "1 2", "1 3", "2 1", "2 2", "2 3"};
@@ -32,7 +33,7 @@ AttentionRecord picture_record() {
 }
 
 TEST(AttentionMedia, JsonHasTheMedium) {
-  const json part = json::parse(attention_json(picture_record()))["parts"][0];
+  const json part = json::parse(attention_json(small_record()))["parts"][0];
   EXPECT_FALSE(part.contains("query_medium"));
   const json& medium = part["key_medium"];
   EXPECT_EQ(medium["kind"], "picture");
@@ -46,7 +47,7 @@ TEST(AttentionMedia, JsonHasTheMedium) {
 
 TEST(AttentionMedia, WrongMediaAreRefused) {
   const auto message = [](auto change) {
-    AttentionRecord record = picture_record();
+    AttentionRecord record = small_record();
     change(record.parts[0].key_medium);
     return message_of([&] { attention_json(record); });
   };
@@ -64,6 +65,71 @@ TEST(AttentionMedia, WrongMediaAreRefused) {
     EXPECT_PRED2(contains, message([&](AttentionMedium& medium) { medium.seconds = seconds; }), "seconds are");
   }
   EXPECT_EQ(message([](AttentionMedium& medium) { medium = {.kind = MediumKind::list}; }), "no error");
+}
+
+std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+const char* const kPng = "href=\"data:image/png;base64,iVBORw0KGgo";
+
+TEST(AttentionMedia, PictureOfEachWord) {
+  const std::string svg = attention_svg(headway_test::picture_record());
+  EXPECT_PRED2(contains, svg, "cross-attention · layer 2 of 2 · mean of 3 heads");
+  EXPECT_EQ(count_of(svg, "href=\"#medium\""), 4U);  // by itself, and under each word but </s>
+  EXPECT_EQ(count_of(svg, kPng), 1U + 3U);
+  for (const char* word : {">sun<", ">above<", ">sea<"}) EXPECT_EQ(count_of(svg, word), 1U) << word;
+  EXPECT_LT(svg.size(), 250000U);
+  EXPECT_PRED2(contains, attention_svg(headway_test::picture_record(), {.head = 1}), "layer 2 of 2 · head 2");
+  // Patches that look: their mean, then every head.
+  const std::string encoder = attention_svg(headway_test::picture_record(), {.part = "encoder"});
+  EXPECT_PRED2(contains, encoder, ">mean of all patches<");
+  EXPECT_PRED2(contains, encoder, ">head 3<");
+}
+
+TEST(AttentionMedia, PictureThatLooksAtWords) {
+  AttentionRecord record = headway_test::picture_record();
+  headway::AttentionPart& cross = record.parts[2];
+  std::swap(cross.queries, cross.keys);
+  std::swap(cross.query_medium, cross.key_medium);
+  for (Tensor& layer : cross.layers) layer = layer.transpose(1, 2).contiguous();
+  EXPECT_EQ(attention_svg(record), attention_svg(headway_test::picture_record()));
+}
+
+TEST(AttentionMedia, SoundWithCurvesAndAlignment) {
+  const std::string svg = attention_svg(headway_test::sound_record());
+  EXPECT_EQ(count_of(svg, ">one<"), 2U);  // above its peak and beside the alignment
+  EXPECT_EQ(count_of(svg, kPng), 2U);     // the spectrogram and the alignment
+  EXPECT_PRED2(contains, svg, ">0.0 s<");
+  EXPECT_PRED2(contains, svg, ">2.5<");
+  AttentionRecord silent = headway_test::sound_record();
+  silent.parts[2].key_medium.png.clear();
+  EXPECT_EQ(count_of(attention_svg(silent), kPng), 1U);
+}
+
+TEST(AttentionMedia, FramesInARow) {
+  const std::string svg = attention_svg(headway_test::video_record());
+  EXPECT_EQ(count_of(svg, "href=\"#medium\""), 6U * 4);  // the class token's mean, and three heads
+  EXPECT_PRED2(contains, svg, "viewBox=\"48 0 24 24\"");
+}
+
+TEST(AttentionMedia, ListAsBars) {
+  const std::string svg = attention_svg(headway_test::list_record());
+  EXPECT_PRED2(contains, svg, ">after item 444<");
+  EXPECT_EQ(count_of(svg, "<circle"), 8U * 3);
+}
+
+TEST(AttentionMedia, HostileNamesStayText) {
+  AttentionRecord record = headway_test::picture_record();
+  record.target = "</title><script>";
+  record.parts[2].queries[0] = "▁<img onerror=\"x\">";
+  record.parts[2].name = "<cross>";
+  const std::string svg = attention_svg(record, {.part = "<cross>"});
+  EXPECT_EQ(svg.find("<img"), std::string::npos);
+  EXPECT_EQ(svg.find("<script"), std::string::npos);
+  EXPECT_EQ(svg.find("<cross>"), std::string::npos);
 }
 
 TEST(AttentionMedia, LabelsOfCells) {

@@ -80,6 +80,7 @@ std::string png(const IndexedImage& image) {
   std::string file = "\x89PNG\r\n\x1A\n";
   append_chunk(file, "IHDR", header);
   append_chunk(file, "PLTE", image.palette);
+  if (!image.alpha.empty()) append_chunk(file, "tRNS", image.alpha);
   append_chunk(file, "IDAT", deflate(lines));
   append_chunk(file, "IEND", {});
   return file;

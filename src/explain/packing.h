@@ -16,12 +16,13 @@ std::string quantize_rows(const Tensor& weights);
 // zlib's format (RFC 1950), which a browser's DecompressionStream("deflate") reads.
 std::string deflate(std::string_view bytes);
 
-// A PNG file with one byte for each pixel, an index into 256 colours of 3 bytes each.
+// A PNG file with one byte for each pixel, an index into at most 256 colours of 3 bytes each.
 struct IndexedImage {
   std::int64_t width = 0;
   std::int64_t height = 0;
-  std::string pixels;   // (height, width)
-  std::string palette;  // (256, 3)
+  std::string pixels;      // (height, width)
+  std::string palette;     // (colours, 3)
+  std::string alpha = {};  // (colours); empty: no colour is transparent
 };
 std::string png(const IndexedImage& image);
 

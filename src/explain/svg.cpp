@@ -1,6 +1,5 @@
 // attention_svg: one layer's heads as maps, tokens on both axes.
 #include <algorithm>
-#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -9,6 +8,8 @@
 #include "explain/colors.h"
 #include "explain/packing.h"
 #include "explain/record.h"
+#include "explain/svg_media.h"
+#include "explain/svg_parts.h"
 #include "explain/token_text.h"
 #include "headway/attention_view.h"
 
@@ -41,20 +42,6 @@ Labels labels_of(const std::vector<std::string>& tokens) {
   return labels;
 }
 
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.6g", value);
-  return text;
-}
-
-std::string attribute(const char* name, double value) { return std::string(" ") + name + "=\"" + number(value) + "\""; }
-
-std::string hex(Color color) {
-  char text[8];
-  std::snprintf(text, sizeof(text), "#%02x%02x%02x", color.red, color.green, color.blue);
-  return text;
-}
-
 // The layout of a layer's drawing, all sizes in SVG's units.
 struct Panels {
   const AttentionPart& part;
@@ -76,9 +63,9 @@ void draw_rectangles(std::string& svg, const Panels& panels, std::int64_t head) 
     for (std::int64_t k = 0; k < key_count(panels.part); ++k) {
       const float shade = shade_of(*weight++, panels.largest);
       if (shade < 0.03F) continue;  // as good as the background's colour
-      svg += "<rect" + attribute("x", static_cast<double>(k) * panels.cell) +
-             attribute("y", static_cast<double>(q) * panels.cell) + attribute("width", inner) +
-             attribute("height", inner) + " fill=\"" + hex(color_at(kPaperScale, shade)) + "\"/>";
+      svg += "<rect" + svg_attribute("x", static_cast<double>(k) * panels.cell) +
+             svg_attribute("y", static_cast<double>(q) * panels.cell) + svg_attribute("width", inner) +
+             svg_attribute("height", inner) + " fill=\"" + svg_color(color_at(kPaperScale, shade)) + "\"/>";
     }
   }
 }
@@ -95,7 +82,7 @@ void draw_picture(std::string& svg, const Panels& panels, std::int64_t head) {
   for (std::int64_t i = 0; i < image.width * image.height; ++i) {
     image.pixels.push_back(static_cast<char>(std::lround(shade_of(*weight++, panels.largest) * 255.0F)));
   }
-  svg += "<image" + attribute("width", panels.width()) + attribute("height", panels.height()) +
+  svg += "<image" + svg_attribute("width", panels.width()) + svg_attribute("height", panels.height()) +
          " preserveAspectRatio=\"none\" style=\"image-rendering:pixelated\" href=\"data:image/png;base64," +
          base64(png(image)) + "\"/>";
 }
@@ -105,8 +92,8 @@ void draw_labels(std::string& svg, const Labels& labels, double cell, bool rows)
   const auto step = static_cast<std::size_t>(std::max(1.0, std::ceil((kFontSize + 1) / cell)));
   for (std::size_t i = 0; i < labels.texts.size(); i += step) {
     const double middle = (static_cast<double>(i) + 0.5) * cell;
-    svg += rows ? "<text x=\"-6\" text-anchor=\"end\"" + attribute("y", middle + kFontSize * 0.35)
-                : "<text transform=\"translate(" + number(middle + kFontSize * 0.35) + " -6) rotate(-90)\"";
+    svg += rows ? "<text x=\"-6\" text-anchor=\"end\"" + svg_attribute("y", middle + kFontSize * 0.35)
+                : "<text transform=\"translate(" + svg_number(middle + kFontSize * 0.35) + " -6) rotate(-90)\"";
     svg += labels.special[i] ? " class=\"special\">" : ">";
     svg += labels.texts[i] + "</text>";
   }
@@ -116,20 +103,21 @@ void draw_panel(std::string& svg, const Panels& panels, std::int64_t head) {
   const bool large =
       query_count(panels.part) * key_count(panels.part) * head_count(panels.part) > kMostRectangles * 2 ||
       query_count(panels.part) * key_count(panels.part) > kMostRectangles;
-  svg += "<rect class=\"ground\"" + attribute("width", panels.width()) + attribute("height", panels.height()) + "/>";
+  svg += "<rect class=\"ground\"" + svg_attribute("width", panels.width()) + svg_attribute("height", panels.height()) +
+         "/>";
   large ? draw_picture(svg, panels, head) : draw_rectangles(svg, panels, head);
   draw_labels(svg, panels.keys, panels.cell, false);
   draw_labels(svg, panels.queries, panels.cell, true);
 }
 
 std::string opening(double width, double height, const std::string& title) {
-  std::string svg = "<svg xmlns=\"http://www.w3.org/2000/svg\"" + attribute("width", width) +
-                    attribute("height", height) + " viewBox=\"0 0 " + number(width) + " " + number(height) +
+  std::string svg = "<svg xmlns=\"http://www.w3.org/2000/svg\"" + svg_attribute("width", width) +
+                    svg_attribute("height", height) + " viewBox=\"0 0 " + svg_number(width) + " " + svg_number(height) +
                     "\" role=\"img\">\n<title>" + title + "</title>\n";
-  svg += "<style>text{font:" + number(kFontSize) +
+  svg += "<style>text{font:" + svg_number(kFontSize) +
          "px system-ui,sans-serif;fill:#1d2530;unicode-bidi:plaintext}.special{fill:#8a94a1}"
          ".name{font-weight:600}.heading{font-size:14px}.ground{fill:" +
-         hex(kPaperScale[0]) + "}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n";
+         svg_color(kPaperScale[0]) + "}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n";
   return svg;
 }
 
@@ -139,6 +127,7 @@ std::string opening(double width, double height, const std::string& title) {
 std::string attention_svg(const AttentionRecord& record, const AttentionDrawing& drawing) {
   using namespace internal;
   const auto [part, layer] = drawn_layer("attention_svg", record, drawing);
+  if (has_media(part)) return draw_media(record, part, layer, drawing.head);
   const bool alone = drawing.head >= 0;
   const std::int64_t first = alone ? drawing.head : 0, count = alone ? 1 : head_count(part);
   const auto longer = static_cast<double>(std::max<std::int64_t>({1, query_count(part), key_count(part)}));
@@ -158,15 +147,15 @@ std::string attention_svg(const AttentionRecord& record, const AttentionDrawing&
   const std::int64_t rows = (count + columns - 1) / columns;
   std::string svg = opening(2 * kMargin + static_cast<double>(columns) * step_x - kGap,
                             2 * kMargin + heading_height + static_cast<double>(rows) * step_y - kGap, heading);
-  svg += "<text class=\"name heading\"" + attribute("x", kMargin) + attribute("y", kMargin + 14) + ">" + heading +
-         "</text>\n";
+  svg += "<text class=\"name heading\"" + svg_attribute("x", kMargin) + svg_attribute("y", kMargin + 14) + ">" +
+         heading + "</text>\n";
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t row = i / columns, column = i % columns;
     const double x = kMargin + static_cast<double>(column) * step_x + panels.queries.size + 6;
     const double y = kMargin + heading_height + static_cast<double>(row) * step_y;
-    svg += "<text class=\"name\"" + attribute("x", x) + attribute("y", y + 12) + ">head " +
-           std::to_string(first + i + 1) + "</text>\n<g transform=\"translate(" + number(x) + " " +
-           number(y + kTitleHeight + panels.keys.size + 6) + ")\">";
+    svg += "<text class=\"name\"" + svg_attribute("x", x) + svg_attribute("y", y + 12) + ">head " +
+           std::to_string(first + i + 1) + "</text>\n<g transform=\"translate(" + svg_number(x) + " " +
+           svg_number(y + kTitleHeight + panels.keys.size + 6) + ")\">";
     draw_panel(svg, panels, first + i);
     svg += "</g>\n";
   }
