@@ -87,15 +87,18 @@ struct TrainingRun {
   double learning_rate = 1e-3;  // the peak; the first twentieth of the steps leads up to it, then it falls to 0
   double weight_decay = 0.01;
   std::uint64_t seed = 1;
-  bool resume = false;  // continue from the newest checkpoint
+  std::int64_t checkpoint_every = 500;  // steps
+  bool resume = false;                  // continue from the newest checkpoint
 
-  // Reads --steps, --learning-rate, --weight-decay, --seed, --resume and --output over the example's own defaults.
+  // Reads --steps, --learning-rate, --weight-decay, --seed, --checkpoint-every, --resume and --output over the
+  // example's own defaults.
   void read(Arguments& arguments) {
     output = arguments.text("output", output.string());
     steps = arguments.integer("steps", steps);
     learning_rate = arguments.real("learning-rate", learning_rate);
     weight_decay = arguments.real("weight-decay", weight_decay);
     seed = static_cast<std::uint64_t>(arguments.integer("seed", static_cast<std::int64_t>(seed)));
+    checkpoint_every = arguments.integer("checkpoint-every", checkpoint_every);
     resume = arguments.flag("resume");
   }
 };
@@ -117,7 +120,7 @@ inline headway::TrainingReport train(const headway::Module& model, const Trainin
                          .clip_norm = 1.0,
                          .seed = run.seed,
                          .directory = run.output / "training",
-                         .checkpoint_every = 500,
+                         .checkpoint_every = run.checkpoint_every,
                          .keep_checkpoints = 2,
                          .resume = run.resume,
                          .log = run.output / "training" / "log.jsonl",
