@@ -82,6 +82,7 @@ TEST(Families, EveryFamilyIsTried) {
   std::erase(names, "gemma3");  // which is gemma3_text inside another config
   std::set<std::string> tried;
   for (const SmallFamily& family : small_families()) tried.insert(family.name);
+  for (const SmallFamily& family : headway_test::small_feature_families()) tried.insert(family.name);
   EXPECT_EQ(std::set<std::string>(names.begin(), names.end()), tried);
 }
 

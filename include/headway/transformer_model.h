@@ -109,7 +109,7 @@ struct HeadOptions {
 
 // How parameters begin, as the family does it.
 struct InitialValues {
-  enum class Rule { normal, gpt2, t5, modernbert };
+  enum class Rule { normal, gpt2, t5, modernbert, deit };
   Rule rule = Rule::normal;
   double deviation = 0.02;
   double cutoff = 2.0;  // modernbert: truncation, in deviations
@@ -180,7 +180,8 @@ struct ModelCache {
 };
 
 struct ModelLoading {
-  std::optional<DType> dtype = {};  // converts the parameters; default: that of the embedding in the files
+  std::optional<DType> dtype =
+      {};  // converts the parameters; default: that of the embedding (or of the patches' product) in the files
   Device device = Device::cpu();
   // Parameters are read-only views of the mapped files where dtype and layout allow it; optimizers refuse them. Where
   // the model is to be trained, false gives every parameter memory of its own.

@@ -18,13 +18,17 @@ struct TensorName {
   std::string theirs;
   bool transposed = false;  // the file has [in, out]
   std::string copy = {};    // the same tensor once more, which is written and otherwise ignored
+  // The parameter is one of several equal parts of the file's tensor along its outputs, in this order.
+  std::int64_t part = 0;
+  std::int64_t parts = 1;
+  std::vector<std::int64_t> shape = {};  // of the file's tensor, where it is not the parameter's
 };
 
 struct Family {
   const char* model_type;
   ModelKind kind;
   const char* class_name;      // "Bert" of BertForMaskedLM
-  const char* language_model;  // what follows it with a language model's head
+  const char* language_model;  // what follows it with a language model's head; null: it has none, and reads pictures
   // Before the names of all but the head, where the model has a head; the first is the one that is written.
   std::vector<std::string> prefixes;
   // Names that are ignored wherever they occur in a tensor's: buffers that are computed.
@@ -45,6 +49,8 @@ std::span<const Family> families();
 const Family& family_of(const ModelConfig& config);
 const Family& family_named(std::string_view model_type);
 
+// Whether models of the family may have such a head.
+bool has_head(const Family& family, HeadKind head);
 // The head that the config's architectures name; without them that of a language model, or none in an encoder.
 HeadKind head_of(const ModelConfig& config, const Family& family);
 // "BertForMaskedLM".
@@ -59,5 +65,8 @@ std::vector<Family> llama_families();
 std::vector<Family> gemma_families();
 std::vector<Family> bart_families();
 std::vector<Family> t5_families();
+std::vector<Family> vit_families();
+std::vector<Family> whisper_families();
+std::vector<Family> vision_encoder_decoder_families();
 
 }  // namespace headway::inline v0::internal

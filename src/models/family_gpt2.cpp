@@ -1,7 +1,7 @@
-// GPT-2. Its matrices are [in, out] in the file.
+// GPT-2, alone and as the decoder of an encoder-decoder. Its matrices are [in, out] in the file.
 #include <cmath>
 
-#include "models/family_options.h"
+#include "models/gpt2_layout.h"
 
 namespace headway::inline v0::internal {
 namespace {
@@ -15,6 +15,7 @@ std::vector<BlockOptions> gpt2_layers(const ModelConfig& config, std::int64_t wi
   block.activation = config.activation("activation_function", "gelu_new");
   block.fused_qkv = true;
   block.causal = true;
+  block.cross_attention = config.boolean("add_cross_attention", false);
   block.dropout = config.probability("resid_pdrop", 0.1);
   block.attention_dropout = config.probability("attn_pdrop", 0.1);
   std::vector<BlockOptions> layers = same_layers(config.layers("n_layer", 12), block);
@@ -29,14 +30,19 @@ std::vector<BlockOptions> gpt2_layers(const ModelConfig& config, std::int64_t wi
   return layers;
 }
 
-TransformerModelOptions read_gpt2(const ModelConfig& given, HeadKind kind) {
+ModelConfig with_aliases(const ModelConfig& given) {
   ModelConfig config = given;
   config.alias("n_embd", "hidden_size");
   config.alias("n_head", "num_attention_heads");
   config.alias("n_layer", "num_hidden_layers");
   config.alias("n_positions", "max_position_embeddings");
-  config.require("add_cross_attention", false);
-  TransformerModelOptions options = {.kind = ModelKind::decoder};
+  return config;
+}
+
+}  // namespace
+
+void read_gpt2_decoder(const ModelConfig& given, TransformerModelOptions& options) {
+  const ModelConfig config = with_aliases(given);
   options.vocab_size = config.size("vocab_size", 50257);
   read_tokens(config, {.bos = 50256, .eos = 50256}, options);
   StackOptions& stack = options.decoder;
@@ -48,7 +54,15 @@ TransformerModelOptions read_gpt2(const ModelConfig& given, HeadKind kind) {
   stack.norm_epsilon = config.positive("layer_norm_epsilon", 1e-5);
   stack.final_norm = true;
   options.initial_values = {.rule = InitialValues::Rule::gpt2, .deviation = config.positive("initializer_range", 0.02)};
+}
 
+namespace {
+
+TransformerModelOptions read_gpt2(const ModelConfig& given, HeadKind kind) {
+  const ModelConfig config = with_aliases(given);
+  config.require("add_cross_attention", false);
+  TransformerModelOptions options = {.kind = ModelKind::decoder};
+  read_gpt2_decoder(given, options);
   HeadOptions& head = options.head;
   head.kind = kind;
   set_head_size(config, options);
@@ -61,17 +75,40 @@ TransformerModelOptions read_gpt2(const ModelConfig& given, HeadKind kind) {
   return options;
 }
 
+}  // namespace
+
+std::vector<TensorName> gpt2_decoder_names(const std::string& prefix) {
+  const std::string ours = "decoder.layers.{}.", theirs = prefix + "h.{}.";
+  const auto matrix = [&](const char* our, const char* their) {
+    return TensorName{.ours = ours + our, .theirs = theirs + their, .transposed = true};
+  };
+  std::vector<TensorName> names = {{"embedding", prefix + "wte"},
+                                   {"decoder.positions", prefix + "wpe"},
+                                   {ours + "attention_norm", theirs + "ln_1"},
+                                   matrix("attention.qkv", "attn.c_attn"),
+                                   matrix("attention.output", "attn.c_proj"),
+                                   {ours + "cross_norm", theirs + "ln_cross_attn"},
+                                   matrix("cross.query", "crossattention.q_attn"),
+                                   matrix("cross.key", "crossattention.c_attn"),
+                                   matrix("cross.value", "crossattention.c_attn"),
+                                   matrix("cross.output", "crossattention.c_proj"),
+                                   {ours + "feed_forward_norm", theirs + "ln_2"},
+                                   matrix("feed_forward.up", "mlp.c_fc"),
+                                   matrix("feed_forward.down", "mlp.c_proj"),
+                                   {"decoder.norm", prefix + "ln_f"}};
+  // Keys and values are one product in the file.
+  for (TensorName& name : names) {
+    if (!name.ours.ends_with("cross.key") && !name.ours.ends_with("cross.value")) continue;
+    name.parts = 2;
+    name.part = name.ours.ends_with("value") ? 1 : 0;
+  }
+  return names;
+}
+
+namespace {
+
 std::vector<TensorName> gpt2_names(const TransformerModelOptions& options) {
-  std::vector<TensorName> names = {
-      {"embedding", "wte"},
-      {"decoder.positions", "wpe"},
-      {"decoder.layers.{}.attention_norm", "h.{}.ln_1"},
-      {.ours = "decoder.layers.{}.attention.qkv", .theirs = "h.{}.attn.c_attn", .transposed = true},
-      {.ours = "decoder.layers.{}.attention.output", .theirs = "h.{}.attn.c_proj", .transposed = true},
-      {"decoder.layers.{}.feed_forward_norm", "h.{}.ln_2"},
-      {.ours = "decoder.layers.{}.feed_forward.up", .theirs = "h.{}.mlp.c_fc", .transposed = true},
-      {.ours = "decoder.layers.{}.feed_forward.down", .theirs = "h.{}.mlp.c_proj", .transposed = true},
-      {"decoder.norm", "ln_f"}};
+  std::vector<TensorName> names = gpt2_decoder_names("");
   switch (options.head.kind) {
     case HeadKind::language_model:
       names.push_back({"head.output", "lm_head"});

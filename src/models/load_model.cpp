@@ -66,8 +66,11 @@ TransformerModel TransformerModel::load(const std::filesystem::path& directory, 
   const internal::ModelFiles files(directory);
   const NoGradGuard guard;
   std::map<std::string, Tensor> values = internal::read_parameters(where, files, loading.new_head.has_value(), plan);
-  const char* embedding = plan.options.separate_embeddings ? "decoder.embedding.weight" : "embedding.weight";
-  const DType dtype = loading.dtype.value_or(values.at(embedding).dtype());
+  const bool reads_pictures = !values.contains("embedding.weight") && !plan.options.separate_embeddings;
+  const char* first = plan.options.separate_embeddings ? "decoder.embedding.weight"
+                      : reads_pictures                 ? "encoder.front.projection.weight"
+                                                       : "embedding.weight";
+  const DType dtype = loading.dtype.value_or(values.at(first).dtype());
 
   const TransformerModel model = internal::make_transformer_model(plan.options, plan.config.string("model_type", ""),
                                                                   internal::config_of(plan).text(2),

@@ -76,6 +76,8 @@ class TensorProblems {
   std::string unexpected_;
 };
 
+constexpr std::string_view kPatches = "encoder.front.projection.weight";
+
 // Reads the parameters of one plan.
 class ParameterReader {
  public:
@@ -127,11 +129,12 @@ class ParameterReader {
       return tensor.in_head && search_.contains(tensor.pieces.front(), true);
     });
   }
-  // Whether the embedding has no prefix.
+  // Whether the embedding, or what is in its place, has no prefix.
   bool has_bare_names() {
     const std::vector<FileTensor>& all = expected();
     return std::any_of(all.begin(), all.end(), [&](const FileTensor& tensor) {
-      return tensor.parameter == "embedding.weight" && files_.contains(tensor.pieces.front());
+      const bool begins = tensor.parameter == "embedding.weight" || tensor.parameter == kPatches;
+      return begins && files_.contains(tensor.pieces.front());
     });
   }
 
@@ -172,7 +175,14 @@ class ParameterReader {
     }
     if (pieces.size() != tensor.pieces.size()) return;
     const Tensor whole = pieces.size() == 1 ? pieces.front() : concat(pieces, 0);
-    parameters_[tensor.parameter] = tensor.transposed ? whole.transpose(0, 1).contiguous() : whole.view(tensor.shape);
+    if (tensor.parts == 1) {
+      parameters_[tensor.parameter] = tensor.transposed ? whole.transpose(0, 1).contiguous() : whole.view(tensor.shape);
+      return;
+    }
+    const std::int64_t rows = tensor.shape[0];
+    parameters_[tensor.parameter] = (tensor.transposed ? whole.transpose(0, 1) : whole)
+                                        .slice(0, tensor.part * rows, (tensor.part + 1) * rows)
+                                        .contiguous();
   }
 
   // What a config decides about a shape, for messages.

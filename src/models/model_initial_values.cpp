@@ -17,11 +17,19 @@ bool has_part(std::string_view name, std::string_view part) { return name.find(p
 // The deviation of one parameter's values.
 class Deviations {
  public:
-  explicit Deviations(const TransformerModelOptions& options)
-      : options_(options), deviation_(options.initial_values.deviation) {}
+  explicit Deviations(const TransformerModelOptions& options) : options_(options) {}
 
-  double of(std::string_view name) const {
-    switch (options_.initial_values.rule) {
+  const InitialValues& rule_of(std::string_view name) const {
+    const bool own = options_.encoder_initial_values && name.starts_with("encoder.");
+    return own ? *options_.encoder_initial_values : options_.initial_values;
+  }
+
+  double of(std::string_view name) {
+    deviation_ = rule_of(name).deviation;
+    switch (rule_of(name).rule) {
+      case Rule::deit:
+        // Tokens and positions begin at zero.
+        return name.ends_with("_token") || has_part(name, ".positions.") ? 0.0 : deviation_;
       case Rule::normal:
         return deviation_;
       case Rule::gpt2:
@@ -41,7 +49,8 @@ class Deviations {
 
  private:
   static bool is_residual(std::string_view name) {
-    return has_part(name, ".attention.output.") || has_part(name, ".feed_forward.down.");
+    return has_part(name, ".attention.output.") || has_part(name, ".cross.output.") ||
+           has_part(name, ".feed_forward.down.");
   }
   // Each of two residual connections per layer adds to the variance.
   double by_depth(std::string_view name) const {
@@ -73,7 +82,7 @@ class Deviations {
   static double inverse_root(std::int64_t size) { return 1.0 / std::sqrt(static_cast<double>(size)); }
 
   const TransformerModelOptions& options_;
-  double deviation_;
+  double deviation_ = 0.0;
 };
 
 // Standard normal values; those beyond the cutoff are drawn again.
@@ -94,8 +103,8 @@ Tensor truncated_normal(const Shape& shape, double cutoff) {
 }
 
 // The weight of a norm, which multiplies by 1 at first.
-double norm_weight(const TransformerModelOptions& options, NormKind kind) {
-  const double factor = options.initial_values.rule == Rule::t5 ? options.initial_values.deviation : 1.0;
+double norm_weight(const InitialValues& initial, NormKind kind) {
+  const double factor = initial.rule == Rule::t5 ? initial.deviation : 1.0;
   return kind == NormKind::rms_plus_one ? 0.0 : factor;
 }
 
@@ -103,13 +112,13 @@ double norm_weight(const TransformerModelOptions& options, NormKind kind) {
 
 void set_initial_values(const Module& model, const TransformerModelOptions& options) {
   const NoGradGuard guard;
-  const Deviations deviations(options);
-  const InitialValues& initial = options.initial_values;
+  Deviations deviations(options);
   for (const auto& [name, parameter] : model.named_parameters()) {
     Tensor values = parameter.detach();
-    if (parameter.rank() == 1) {
+    const InitialValues& initial = deviations.rule_of(name);
+    if (parameter.rank() == 1 && !name.ends_with("_token")) {
       const bool is_norm_weight = name.ends_with("norm.weight");
-      values.fill(is_norm_weight ? norm_weight(options, deviations.stack_of(name).norm) : 0.0);
+      values.fill(is_norm_weight ? norm_weight(initial, deviations.stack_of(name).norm) : 0.0);
       continue;
     }
     const Tensor drawn = initial.rule == Rule::modernbert ? truncated_normal(parameter.shape(), initial.cutoff)

@@ -148,11 +148,11 @@ std::vector<std::string> split_pieces(const std::string& names) {
   return pieces;
 }
 
-void set_piece_shapes(FileTensor& tensor) {
-  Shape piece = tensor.shape;
+void set_piece_shapes(const std::vector<std::int64_t>& file_shape, FileTensor& tensor) {
+  Shape piece = file_shape.empty() ? tensor.shape : Shape(file_shape);
   const auto count = static_cast<std::int64_t>(tensor.pieces.size());
   check(piece[0] % count == 0, "parameter ", tensor.parameter, " cannot be joined of ", count, " tensors");
-  piece[0] /= count;
+  piece[0] = piece[0] / count * tensor.parts;
   if (tensor.transposed && piece.rank() == 2) piece = {piece[1], piece[0]};
   tensor.transposed = tensor.transposed && piece.rank() == 2;
   // Buffers of BART's kind have one row.
@@ -200,11 +200,13 @@ std::vector<FileTensor> file_tensors(const TransformerModelOptions& options, con
     tensor.shape = shape;
     tensor.transposed = entry->second.transposed;
     tensor.copy = entry->second.copy;
+    tensor.part = entry->second.part;
+    tensor.parts = entry->second.parts;
     for (const std::string& piece : split_pieces(entry->second.theirs)) {
       tensor.pieces.push_back(completed(piece, number, rest));
     }
     tensor.in_head = parameter.starts_with("head.");
-    set_piece_shapes(tensor);
+    set_piece_shapes(entry->second.shape, tensor);
     tensors.push_back(std::move(tensor));
   }
   return tensors;

@@ -23,6 +23,8 @@ struct FileTensor {
   std::vector<std::string> pieces;  // names without the base model's prefix
   std::vector<Shape> piece_shapes;  // in the file
   bool transposed = false;
+  std::int64_t part = 0;  // of the file's tensor, which has `parts` of this size
+  std::int64_t parts = 1;
   std::string copy = {};  // a name under which it is written once more
   bool in_head = false;   // else the names have the base model's prefix where the model has a head
 };

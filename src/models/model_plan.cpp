@@ -33,9 +33,9 @@ ModelPlan plan_model(const ModelConfig& given, const std::optional<HeadKind>& ne
         " labels, expected none without a new head of classes");
   if (!new_labels.empty()) config = with_labels(config, new_labels);
   const HeadKind head = new_head ? *new_head : head_of(config, *family);
-  const bool known =
-      family->kind != ModelKind::encoder_decoder || head == HeadKind::none || head == HeadKind::language_model;
-  check(known, config.name(), ": ", family->model_type, " is an encoder-decoder, which has no head of classes");
+  check(has_head(*family, head), config.name(), ": ", family->model_type,
+        family->language_model ? " is an encoder-decoder, which has no head of classes"
+                               : " reads pictures, and has no other head than that of a picture's classes");
   TransformerModelOptions options = family->read(config, head);
   return {std::move(config), family, std::move(options)};
 }

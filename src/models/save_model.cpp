@@ -23,6 +23,14 @@ namespace {
 // The tensors of one parameter: split, transposed, with their names in the file.
 void add_file_tensors(const FileTensor& tensor, const std::string& prefix, const Tensor& parameter,
                       std::map<std::string, Tensor>& tensors) {
+  if (tensor.parts > 1) {
+    // The parameters come in the order of their parts.
+    Tensor& whole = tensors[(tensor.in_head ? "" : prefix) + tensor.pieces.front()];
+    const int outputs = tensor.transposed && parameter.rank() == 2 ? 1 : 0;
+    const Tensor part = outputs == 1 ? parameter.transpose(0, 1) : parameter;
+    whole = whole.defined() ? concat({whole, part.contiguous()}, outputs) : part.contiguous();
+    return;
+  }
   std::int64_t first = 0;
   for (std::size_t i = 0; i < tensor.pieces.size(); ++i) {
     const Shape& shape = tensor.piece_shapes[i];

@@ -80,6 +80,7 @@ def model_config_seeds():
                "intermediate_size": 8, "max_position_embeddings": 32}
     rope = {"rope_type": "yarn", "factor": 2.0, "rope_theta": 500, "original_max_position_embeddings": 16}
     sizes = {"d_model": 12, "vocab_size": 40}
+    picture = {"hidden_size": 12, "num_attention_heads": 2, "image_size": [4, 8], "patch_size": 2, "num_channels": 1}
     configs = {
         "bert": encoder, "roberta": encoder, "modernbert": encoder | {"layer_types": ["full_attention"] * 2},
         "distilbert": {"dim": 12, "n_heads": 3, "architectures": ["DistilBertForSequenceClassification"],
@@ -90,6 +91,12 @@ def model_config_seeds():
         "phi3": encoder | {"rope_scaling": {"type": "longrope", "short_factor": [1, 1, 1], "long_factor": [2, 2, 2]}},
         "gemma3": {"text_config": encoder}, "bart": sizes, "marian": sizes,
         "t5": sizes | {"feed_forward_proj": "gated-gelu"},
+        "vit": picture | {"architectures": ["ViTForImageClassification"], "num_labels": 3}, "deit": picture,
+        "whisper": sizes | {"num_mel_bins": 4, "max_source_positions": 8},
+        "vision-encoder-decoder": {
+            "encoder": picture | {"model_type": "vit"}, "eos_token_id": 2,
+            "decoder": {"model_type": "gpt2", "n_embd": 9, "n_head": 3, "add_cross_attention": True},
+        },
     }
     files = {name: text_of({"model_type": name} | config) for name, config in configs.items()}
     changes = {"another": {"model_type": "rwkv"}, "negative": {"hidden_size": -12}, "odd": {"num_attention_heads": 5},

@@ -104,9 +104,56 @@ inline SmallFamily small_family(const std::string& name) {
   return {};
 }
 
+// Those that read pictures or sound in the place of text.
+inline std::vector<SmallFamily> small_feature_families() {
+  using Json = nlohmann::json;
+  const Json vit = {{"hidden_size", 12},       {"num_hidden_layers", 2}, {"num_attention_heads", 3},
+                    {"intermediate_size", 20}, {"image_size", {4, 6}},   {"patch_size", {2, 3}},
+                    {"num_channels", 2}};
+  const Json ids = {
+      {"vocab_size", 30}, {"pad_token_id", 0}, {"bos_token_id", 1}, {"eos_token_id", 2}, {"decoder_start_token_id", 2}};
+  Json whisper = {{"d_model", 12},
+                  {"encoder_layers", 2},
+                  {"decoder_layers", 1},
+                  {"encoder_attention_heads", 2},
+                  {"decoder_attention_heads", 3},
+                  {"encoder_ffn_dim", 10},
+                  {"decoder_ffn_dim", 14},
+                  {"num_mel_bins", 3},
+                  {"max_source_positions", 6},
+                  {"max_target_positions", 24}};
+  whisper.update(ids);
+  Json pair = {{"encoder", vit},
+               {"decoder",
+                {{"model_type", "gpt2"},
+                 {"add_cross_attention", true},
+                 {"vocab_size", 30},
+                 {"n_embd", 10},
+                 {"n_layer", 2},
+                 {"n_head", 2},
+                 {"n_positions", 24}}}};
+  pair["encoder"]["model_type"] = "vit";
+  pair.update(ids);
+  return {
+      {"vit", "ViT", "ViTForImageClassification", vit},
+      {"deit", "DeiT", "DeiTForImageClassification", vit},
+      {"whisper", "Whisper", "WhisperForConditionalGeneration", whisper},
+      {"vision-encoder-decoder", "VisionEncoderDecoder", "VisionEncoderDecoderModel", pair},
+  };
+}
+
 inline headway::ModelInput small_input(const headway::TransformerModel& model) {
   headway::ModelInput input;
-  input.tokens = ids({{5, 6, 7, 8, 9}, {10, 11, 12, 13, 14}});
+  switch (model.options().encoder.front.kind) {
+    case headway::FrontKind::tokens:
+      input.tokens = ids({{5, 6, 7, 8, 9}, {10, 11, 12, 13, 14}});
+      break;
+    case headway::FrontKind::patches:
+      input.features = headway::Tensor::randn({2, 2, 4, 6}, 8);
+      break;
+    case headway::FrontKind::sound:
+      input.features = headway::Tensor::randn({2, 3, 9}, 9);
+  }
   if (model.options().kind == headway::ModelKind::encoder_decoder) input.target = ids({{2, 4, 6}, {2, 8, 3}});
   return input;
 }
