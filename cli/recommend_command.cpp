@@ -172,8 +172,8 @@ int Recommend::run() {
       model.empty() ? shipped_model("video-games") : std::filesystem::path(model), place);
   if (has_history) {
     const History given = history_of(history, "--history");
-    if (html != "-" && svg != "-") recommend(recommender, {given});
     if (draws) draw(recommender, given);
+    if (html != "-" && svg != "-") recommend(recommender, {given});
     return kDone;
   }
   if (is_terminal(STDIN_FILENO)) std::cerr << "headway recommend: a history a line, Ctrl-D ends" << std::endl;

@@ -27,7 +27,7 @@ Split read_split(const Arguments& arguments, std::size_t files, const char* expe
 int train_command(Arguments& arguments) {
   RecommenderShape shape;
   RecommenderTraining training;
-  training.run = {.output = "video-games", .steps = 6000, .learning_rate = 2e-3};
+  training.run = {.output = "video-games", .steps = 9600, .learning_rate = 3e-3, .weight_decay = 0.5};
   training.run.read(arguments);
   shape.width = arguments.integer("width", shape.width);
   shape.layers = arguments.integer("layers", shape.layers);

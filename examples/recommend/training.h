@@ -17,13 +17,13 @@ struct RecommenderShape {
   std::int64_t heads = 2;
   std::int64_t hidden = 112;    // of the feed-forward networks
   std::int64_t positions = 50;  // items of a history that are read
-  double dropout = 0.3;
+  double dropout = 0.4;
 };
 
 struct RecommenderTraining {
   TrainingRun run = {};
-  std::int64_t users = 128;       // in a batch
-  std::int64_t negatives = 2048;  // items that every place of a batch is asked to tell from the true one
+  std::int64_t users = 128;      // in a batch
+  std::int64_t negatives = 512;  // items drawn at random that are scored at every place, beside the batch's own
 };
 
 // A decoder of GPT-2's family whose vocabulary is padding (0) and the items 1 .. items.

@@ -137,12 +137,13 @@ struct SequenceRecommender::Parts {
 SequenceRecommender::Parts::Parts(TransformerModel with_model, std::vector<std::int64_t> with_counts)
     : model(std::move(with_model)), counts(std::move(with_counts)) {
   const TransformerModelOptions& options = model.options();
-  internal::check(options.kind == ModelKind::decoder && options.head.kind == HeadKind::language_model, internal::kWho,
-                  ": the ", model.family(), " model is no decoder with a language model's head, expected one");
-  internal::check(options.vocab_size >= 2, internal::kWho, ": the vocabulary has ", options.vocab_size,
+  internal::check(options.kind == ModelKind::decoder && options.head.kind == HeadKind::language_model, "the ",
+                  model.family(),
+                  " model is no decoder with a language model's head, expected one whose tokens are items");
+  internal::check(options.vocab_size >= 2, "the model's vocabulary has ", options.vocab_size,
                   " token, expected padding and items");
-  internal::check(counts.empty() || std::ssize(counts) == options.vocab_size, internal::kWho, ": counts has ",
-                  counts.size(), " numbers, expected one for each of the model's ", options.vocab_size, " tokens");
+  internal::check(counts.empty() || std::ssize(counts) == options.vocab_size, "counts has ", counts.size(),
+                  " numbers, expected one for each of the model's ", options.vocab_size, " tokens");
   items = options.vocab_size - 1;
   embedding = model.state_dict().at("embedding.weight");
   for (const std::int64_t count : counts) all_actions += static_cast<double>(count);

@@ -15,8 +15,8 @@ import program_test
 from program_test import SMALL, ProgramTest, write_pairs
 
 COMMANDS = ["translate", "train", "finetune", "evaluate", "attend", "generate", "summarize", "embed", "classify", "tag",
-            "answer", "fill", "tokenizer train", "tokenizer encode", "tokenizer decode", "data split", "data clean", "info",
-            "completion", "man"]
+            "answer", "fill", "recommend", "tokenizer train", "tokenizer encode", "tokenizer decode", "data split",
+            "data clean", "info", "completion", "man"]
 
 
 class Words(ProgramTest):
