@@ -206,7 +206,8 @@ TEST(SequenceRecommender, Attend) {
   EXPECT_NEAR(record.parts[1].layers[0].at({0, 3, 2}), found.items[3].shares[2], 1e-5);
   EXPECT_PRED2(contains, headway::attention_svg(record), "item 20");
   EXPECT_PRED2(contains, headway::attention_html(record), "item 20");
-  EXPECT_PRED2(contains, message_of([&] { headway::attend(recommender, {}); }), "attend: the history has no item");
+  EXPECT_PRED2(contains, message_of([&] { headway::attend(recommender, {}); }),
+               "the history has no item that the model knows");
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ AttentionRecord attend(const SequenceRecommender& recommender, const std::vector
   RecommendOptions wanted = options;
   wanted.sources = true;
   const Recommendations found = recommender.recommend(history, wanted);
-  internal::check(!found.read.empty(), "attend: the history has no item that the model knows, expected at least one");
+  internal::check(!found.read.empty(), "the history has no item that the model knows, expected at least one");
   AttentionRecord record;
   record.source = internal::joined_items(found.read);
   record.parts.push_back(internal::self_attention(recommender.model(), found.read));

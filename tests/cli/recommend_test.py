@@ -65,8 +65,10 @@ class Recommend(ProgramTest):
     def test_bad(self):
         for history, part in (("5,x", '--history has "x", expected items'), ("5,0", 'has "0"'), ("-3", 'has "-3"'),
                               ("5.5", 'has "5.5"'), ("99999999999999999999", "expected items: numbers from 1"),
-                              ("8", "history 1 has no item that the model knows"), ("", "history 1 is empty")):
+                              ("8", "history 1 has no item that the model knows")):
             self.bad(1, part, *self.command, f"--history={history}")
+        self.bad(1, "history 1 is empty", *self.command, "--history", "")
+        self.bad(2, "--history", *self.command, "--history")
         self.bad(1, 'history 2 has "b"', *self.command, data="5\nb\n")
         self.bad(2, "--html and --svg draw one history", *self.command, "--html", "page.html", data="5\n")
         self.bad(2, "--count", *self.command, "--history", "5", "--count", 0)
