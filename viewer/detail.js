@@ -62,7 +62,8 @@ function eachTick(ticks, { start, length, pixels }, room, paint) {
 function layoutOf(width, highest) {
   const rows = part().queries.length;
   const keys = part().keys.length;
-  const left = Math.ceil(longestLabel(axisNames("query"), Math.min(130, width * 0.25))) + 14;
+  const bolder = hasMedia() ? 1.1 : 1;
+  const left = Math.ceil(longestLabel(axisNames("query"), Math.min(130, width * 0.25)) * bolder) + 14;
   const longest = longestLabel(axisNames("key"), 96) + 6; // bold ones are a little longer
   let right = 4;
   let cell = Math.min(LARGEST_CELL, (width - left - right) / keys);
