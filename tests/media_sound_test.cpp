@@ -145,9 +145,10 @@ TEST(Sound, WhatIsNoneIsRefused) {
     EXPECT_TRUE(text.starts_with((directory / name).string() + ": ")) << text;
     return text.substr((directory / name).string().size() + 2);
   };
-  EXPECT_EQ(message("text.wav", "Dear reader,\n this is a letter."),
-            "not a sound: it is text, \"Dear reader,\\x0a this is ...\"; WAV, FLAC, Ogg, AIFF, AU, CAF and MP3 can be "
-            "read");
+  EXPECT_EQ(
+      message("text.wav", "Dear reader,\n this is a letter."),
+      "not a sound: it is text, \"Dear reader,\\x0a this is a ...\"; WAV, FLAC, Ogg, AIFF, AU, CAF and MP3 can be "
+      "read");
   EXPECT_EQ(message("empty.wav", ""), "an empty file, not a sound");
   EXPECT_PRED2(contains, message("zip.wav", std::string("PK\3\4\0\0\0\0", 8)), "begins with the bytes 50 4b 03 04");
   EXPECT_EQ(message("none.wav", wav(1, 16, 1, "")), "a sound without samples");
