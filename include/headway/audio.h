@@ -14,9 +14,10 @@ namespace headway {
 inline namespace v0 {
 
 struct Sound {
-  Tensor samples;         // [length] float32, one channel, -1 to 1
+  Tensor samples = {};    // [length] float32, one channel, -1 to 1
   std::int64_t rate = 0;  // samples a second
-  std::string notes;  // what was changed or is odd, "mixed from 2 channels; resampled from 44100 Hz"; empty: nothing
+  // What was changed or is odd, "mixed from 2 channels; resampled from 44100 Hz"; empty: nothing.
+  std::string notes = {};
 
   // How long it lasts.
   double seconds() const { return rate > 0 ? static_cast<double>(samples.size(0)) / static_cast<double>(rate) : 0.0; }

@@ -14,8 +14,8 @@ namespace headway {
 inline namespace v0 {
 
 struct Picture {
-  Tensor pixels;      // [height, width, channels] float32, 0 to 1; channels: 1 (grey), 3 (RGB) or 4 (RGBA)
-  std::string notes;  // what was changed, "alpha over white"; empty: nothing
+  Tensor pixels = {};      // [height, width, channels] float32, 0 to 1; channels: 1 (grey), 3 (RGB) or 4 (RGBA)
+  std::string notes = {};  // what was changed, "alpha over white"; empty: nothing
 };
 
 // Reads a PNG or JPEG file of any kind with 1, 3 or 4 channels. With fewer than 4, what is transparent is put over

@@ -5,9 +5,12 @@
 >>> headway.attention(q, k, v, causal="top_left").shape
 (1, 2, 3, 4)
 
-load_model() and the classes for text come from a second library, which is loaded when one of them is first used.
+load_model() and the classes for text come from a second library, sounds and pictures from a third one; each is loaded
+when one of its names is first used.
 headway.torch has PyTorch's own signatures, with automatic gradients; headway.transformers serves Hugging Face's models.
 """
+
+import importlib
 
 from headway import _operators as _operators
 from headway import ops
@@ -87,6 +90,27 @@ _TEXT_NAMES = frozenset(
         "load_model",
     }
 )
+# What headway._perception has; libheadway_media is loaded when one of them is first asked for.
+_MEDIA_NAMES = frozenset(
+    {
+        "LogMelOptions",
+        "Picture",
+        "PictureInput",
+        "Sound",
+        "encode_png",
+        "log_mel",
+        "parse_picture",
+        "parse_sound",
+        "picture_tensor",
+        "read_picture",
+        "read_sound",
+        "resample",
+        "resize",
+        "spectrogram_picture",
+        "write_png",
+        "write_wav",
+    }
+)
 
 __all__ = [
     "Adam",
@@ -146,20 +170,27 @@ def info():
     }
 
 
-def __getattr__(name):
-    if name not in _TEXT_NAMES:
-        raise AttributeError(f"module 'headway' has no attribute '{name}'")
+def _load_names(name, names, face, library):
+    """Brings all names of a library's face into the package; `name` is the one that was asked for."""
     try:
-        from headway import _models
+        module = importlib.import_module(face)
     except ImportError as error:
         raise ImportError(
-            f"headway.{name} needs the text library, libheadway_text, which this build of the package was made without "
-            f"or whose own libraries are missing: {error}"
+            f"headway.{name} needs the {library} library, libheadway_{library}, which this build of the package was made "
+            f"without or whose own libraries are missing: {error}"
         ) from error
-    for text_name in _TEXT_NAMES:
-        globals()[text_name] = getattr(_models, text_name)
+    for known in names:
+        globals()[known] = getattr(module, known)
     return globals()[name]
 
 
+def __getattr__(name):
+    if name in _TEXT_NAMES:
+        return _load_names(name, _TEXT_NAMES, "headway._models", "text")
+    if name in _MEDIA_NAMES:
+        return _load_names(name, _MEDIA_NAMES, "headway._perception", "media")
+    raise AttributeError(f"module 'headway' has no attribute '{name}'")
+
+
 def __dir__():
-    return sorted(set(globals()) | _TEXT_NAMES)
+    return sorted(set(globals()) | _TEXT_NAMES | _MEDIA_NAMES)

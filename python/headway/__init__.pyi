@@ -63,6 +63,22 @@ from headway._models import TokenTagger as TokenTagger
 from headway._models import TokenizedText as TokenizedText
 from headway._models import TransformerModel as TransformerModel
 from headway._models import load_model as load_model
+from headway._perception import LogMelOptions as LogMelOptions
+from headway._perception import Picture as Picture
+from headway._perception import PictureInput as PictureInput
+from headway._perception import Sound as Sound
+from headway._perception import encode_png as encode_png
+from headway._perception import log_mel as log_mel
+from headway._perception import parse_picture as parse_picture
+from headway._perception import parse_sound as parse_sound
+from headway._perception import picture_tensor as picture_tensor
+from headway._perception import read_picture as read_picture
+from headway._perception import read_sound as read_sound
+from headway._perception import resample as resample
+from headway._perception import resize as resize
+from headway._perception import spectrogram_picture as spectrogram_picture
+from headway._perception import write_png as write_png
+from headway._perception import write_wav as write_wav
 
 __version__: str
 

@@ -136,7 +136,11 @@ Tensor weighted_by_alpha(const Tensor& pixels, bool divide) {
 
 Tensor resized(const Tensor& pixels, std::int64_t height, std::int64_t width, Resampling resampling,
                PixelValues values) {
-  return filtered(filtered(pixels, 1, width, resampling, values), 0, height, resampling, values);
+  // The order of Pillow 13; where pixels are rounded, the other one may differ by a level.
+  const std::int64_t fewer_rows = pixels.size(0) - height;
+  const bool is_height_first = fewer_rows > 0 && fewer_rows > 2 * (pixels.size(1) - width);
+  const Tensor half = filtered(pixels, is_height_first ? 0 : 1, is_height_first ? height : width, resampling, values);
+  return filtered(half, is_height_first ? 1 : 0, is_height_first ? width : height, resampling, values);
 }
 
 }  // namespace internal

@@ -1,0 +1,43 @@
+"""Sounds and pictures, and what works on them: the face of headway._media."""
+
+from typing import Any, NamedTuple
+
+from headway import _MEDIA_NAMES
+from headway._media import (
+    LogMelOptions,
+    PictureInput,
+    encode_png,
+    log_mel,
+    parse_picture,
+    parse_sound,
+    picture_tensor,
+    read_picture,
+    read_sound,
+    resample,
+    resize,
+    spectrogram_picture,
+    write_png,
+    write_wav,
+)
+
+__all__ = sorted(_MEDIA_NAMES)
+
+
+class Sound(NamedTuple):
+    """A sound of one channel."""
+
+    samples: Any  # [length], float32, -1 to 1
+    rate: int  # samples a second
+    notes: str  # what was changed or is odd; empty: nothing
+
+    @property
+    def seconds(self):
+        """How long it lasts."""
+        return len(self.samples) / self.rate
+
+
+class Picture(NamedTuple):
+    """A picture of 1 (grey), 3 (RGB) or 4 (RGBA) channels."""
+
+    pixels: Any  # [height, width, channels], float32, 0 to 1
+    notes: str  # what was changed; empty: nothing
