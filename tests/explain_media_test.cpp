@@ -121,6 +121,25 @@ TEST(AttentionMedia, ListAsBars) {
   EXPECT_EQ(count_of(svg, "<circle"), 8U * 3);
 }
 
+TEST(AttentionMedia, Terminal) {
+  const auto text = [](const AttentionRecord& record, const std::string& part, const std::string& word) {
+    return attention_text(record, {.what = {.part = part}, .word = word, .color = false, .width = 60});
+  };
+  const std::string patches = text(headway_test::picture_record(), "cross", "");
+  EXPECT_PRED2(contains, patches, "cross, layer 2, mean of 3 heads\n\nsun            above          sea");
+  EXPECT_EQ(count_of(patches, "\n"), 3U + 6U);
+  EXPECT_PRED2(contains, text(headway_test::picture_record(), "cross", "sun"), "row 2 column 5");
+  EXPECT_PRED2(contains, text(headway_test::picture_record(), "encoder", ""), "mean of all");
+  const std::string sound = text(headway_test::sound_record(), "", "");
+  EXPECT_PRED2(contains, sound, "\none ");
+  EXPECT_PRED2(contains, sound, "    0.0 s ");
+  EXPECT_PRED2(contains, sound, "3.0 s\n");
+  EXPECT_PRED2(contains, text(headway_test::video_record(), "", ""), "class ");
+  EXPECT_PRED2(contains, text(headway_test::video_record(), "", ""), "6 frames");
+  EXPECT_PRED2(contains, text(headway_test::video_record(), "", "class"), "frame 3 row 2");
+  EXPECT_PRED2(contains, text(headway_test::list_record(), "", "item 444"), "item 5020");
+}
+
 TEST(AttentionMedia, HostileNamesStayText) {
   AttentionRecord record = headway_test::picture_record();
   record.target = "</title><script>";

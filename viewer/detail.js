@@ -26,21 +26,55 @@ function longestLabel(tokens, most) {
   return longest;
 }
 
+// What stands along an axis of places instead of their names: rows of a picture, frames, seconds; [{at, text}] with `at`
+// in tokens, or null where the tokens' own names do.
+function axisTicks(side) {
+  const medium = gridOf(side);
+  if (!medium) return null;
+  const ticks = [];
+  for (let i = 0; i < medium.first; ++i) ticks.push({ at: i + 0.5, text: texts(side)[i].text });
+  const add = (count, cells, text) => {
+    for (let i = 0; i < count; ++i) ticks.push({ at: medium.first + (i + 0.5) * cells, text: text(i) });
+  };
+  if (medium.kind === "picture") add(medium.rows, medium.columns, (i) => say("rowTick", i + 1));
+  else if (medium.kind === "video") add(medium.frames, medium.cells, (i) => (side === "key" ? String(i + 1) : say("frame", i + 1)));
+  else if (medium.seconds > 0) {
+    for (const { column, text } of timeTicks(medium, 8)) ticks.push({ at: medium.first + column, text });
+  } else add(medium.columns, 1, (i) => String(i + 1));
+  return ticks;
+}
+
+const axisNames = (side) => axisTicks(side) ?? texts(side);
+
+// Calls paint(at, text) for the ticks in a window that do not touch, `room(text)` pixels each.
+function eachTick(ticks, { start, length, pixels }, room, paint) {
+  let end = -Infinity;
+  for (const { at, text } of ticks) {
+    const place = ((at - start) * pixels) / length;
+    const half = room(text) / 2;
+    if (place < 0 || place > pixels || place - half < end || place + half > pixels + 16) continue;
+    end = place + half;
+    paint(place, text);
+  }
+}
+
 // Sizes of a map for a given width: gutters for labels, the area of cells, in CSS pixels.
 function layoutOf(width, highest) {
   const rows = part().queries.length;
   const keys = part().keys.length;
-  const left = Math.ceil(longestLabel(part().queryTexts, Math.min(130, width * 0.25))) + 14;
-  const longest = longestLabel(part().keyTexts, 96) + 6; // bold ones are a little longer
+  const left = Math.ceil(longestLabel(axisNames("query"), Math.min(130, width * 0.25))) + 14;
+  const longest = longestLabel(axisNames("key"), 96) + 6; // bold ones are a little longer
   let right = 4;
   let cell = Math.min(LARGEST_CELL, (width - left - right) / keys);
-  const slanted = cell >= 14;
+  const ticks = axisTicks("key") !== null; // written level
+  const slanted = cell >= 14 && !ticks;
   if (slanted) {
     right = Math.min(longest * Math.cos(SLANT) * 0.7, 44);
     cell = Math.min(LARGEST_CELL, (width - left - right) / keys);
   }
-  const top = Math.ceil(slanted ? longest * Math.sin(-SLANT) + 14 : longest + 10);
-  const high = Math.min(cell, highest / rows);
+  const top = ticks ? 24 : Math.ceil(slanted ? longest * Math.sin(-SLANT) + 14 : longest + 10);
+  // Few words over many places get rows that can be read.
+  const high = Math.min(ticks && !gridOf("query") ? Math.max(cell, Math.min(26, 300 / rows)) : cell, highest / rows);
   return { rows, keys, left, top, slanted, longest,
     width: Math.round(cell * keys), height: Math.max(1, Math.round(high * rows)),
     total: Math.ceil(left + cell * keys + right), totalHeight: Math.ceil(top + high * rows + 2) };
@@ -108,7 +142,22 @@ function eachLabel(first, end, step, paint) {
   for (let place = Math.ceil(first / step) * step; place < end; place += step) paint(place);
 }
 
+function paintTicks(context, layout, window, side) {
+  const down = side === "query";
+  context.font = `12px ${FONT}`;
+  context.fillStyle = cssColor("--muted");
+  context.textBaseline = "middle";
+  context.textAlign = down ? "right" : "center";
+  const axis = down ? { start: window.y, length: window.height, pixels: layout.height }
+    : { start: window.x, length: window.width, pixels: layout.width };
+  eachTick(axisTicks(side), axis, (text) => (down ? 14 : context.measureText(text).width + 10), (place, text) => {
+    if (down) context.fillText(shortLabel(context, text, layout.left - 8), layout.left - 7, layout.top + place);
+    else context.fillText(text, layout.left + place, layout.top - 11);
+  });
+}
+
 function paintQueryLabels(context, layout, window, cell) {
+  if (axisTicks("query")) return paintTicks(context, layout, window, "query");
   eachLabel(window.y, Math.min(layout.rows, window.y + window.height), labelStep(cell),
     (q) => paintQueryLabel(context, layout, window, q, false));
 }
@@ -123,6 +172,7 @@ function paintQueryLabel(context, layout, window, q, strong) {
 }
 
 function paintKeyLabels(context, layout, window, cell) {
+  if (axisTicks("key")) return paintTicks(context, layout, window, "key");
   eachLabel(window.x, Math.min(layout.keys, window.x + window.width), labelStep(layout.slanted ? cell * 1.3 : cell),
     (k) => paintKeyLabel(context, layout, window, k, false));
 }
@@ -131,6 +181,15 @@ function paintKeyLabel(context, layout, window, k, strong) {
   const x = layout.left + ((k + 0.5 - window.x) * layout.width) / window.width;
   if (x < layout.left || x > layout.left + layout.width) return;
   const token = part().keyTexts[k];
+  if (gridOf("key")) {
+    context.font = `600 12px ${FONT}`;
+    const half = context.measureText(token.text).width / 2;
+    context.textAlign = "center";
+    context.fillStyle = cssColor("--panel");
+    context.fillRect(Math.min(layout.total - 2 * half, Math.max(0, x - half)) - 5, layout.top - 22, 2 * half + 10, 20);
+    return paintLabel(context, token, { size: 12, strong, most: Infinity, y: layout.top - 11,
+      x: Math.min(layout.total - half, Math.max(half, x)) });
+  }
   context.save();
   context.translate(x + (layout.slanted ? -2 : 0), layout.top - 6);
   context.rotate(layout.slanted ? SLANT : -Math.PI / 2);

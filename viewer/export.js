@@ -21,18 +21,30 @@ function fileName(extension) {
   return `attention-${plainName(part().name)}-${head}.${extension}`;
 }
 
+// The medium above each map, lit by the active word: {sides, medium, layout}, or null where all is text.
+function exportedMedium(width) {
+  const side = ["key", "query"].find(gridOf);
+  if (!side) return null;
+  const medium = gridOf(side);
+  const sides = part().same ? ["query", "key"] : [side];
+  return { sides, medium, layout: layoutOfMedium(medium, medium.kind === "picture" ? Math.min(width, 320) : width) };
+}
+
 // What is saved: titles, matrices and where each map goes. The whole map, whatever the zoom.
 function pictures() {
   const layout = layoutOf(EXPORT_WIDTH, 1200);
   const views = [state.view, state.compared].filter((view) => view && matrixOf(state.part, view));
   const margin = 24;
   const title = 34;
+  const medium = exportedMedium(layout.total);
+  const above = medium ? medium.layout.totalHeight + margin : 0;
+  const word = medium && active() ? ` · ${texts(active().side)[active().index].text}` : "";
   return {
-    layout, margin, title,
+    layout, margin, title, medium, above,
     width: margin * 2 + views.length * layout.total + (views.length - 1) * margin,
-    height: margin * 2 + title + layout.totalHeight,
+    height: margin * 2 + title + above + layout.totalHeight,
     maps: views.map((view, i) => ({
-      name: `${partName(part())} · ${viewName(view)}`,
+      name: `${partName(part())} · ${viewName(view)}${word}`,
       matrix: matrixOf(state.part, view),
       x: margin + i * (layout.total + margin),
       y: margin + title,
@@ -52,10 +64,18 @@ function exportCanvas(ratio) {
   for (const map of picture.maps) {
     const [x, y] = [Math.round(map.x * ratio), Math.round(map.y * ratio)];
     context.setTransform(ratio, 0, 0, ratio, x, y);
-    paintMap(context, map.matrix, picture.layout, { ratio, x, y, window: picture.window });
+    if (picture.medium) {
+      const { sides, medium, layout } = picture.medium;
+      paintMedium(context, medium, layout, shownOn(sides, active(), map.matrix));
+    }
+    const below = Math.round(picture.above * ratio);
+    context.setTransform(ratio, 0, 0, ratio, x, y + below);
+    paintMap(context, map.matrix, picture.layout, { ratio, x, y: y + below, window: picture.window });
+    context.setTransform(ratio, 0, 0, ratio, x, y);
     context.font = `600 15px ${FONT}`;
     context.fillStyle = cssColor("--ink");
     context.textAlign = "left";
+    context.textBaseline = "middle";
     context.fillText(map.name, 0, 8 - picture.title / 2);
   }
   return canvas;
@@ -67,13 +87,39 @@ function savePng() {
 
 const escapeMarkup = (text) => text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 
-function svgLabels(layout) {
+// The medium as an image inside the SVG, in twice its pixels.
+function svgMedium({ sides, medium, layout }, matrix) {
+  const canvas = document.createElement("canvas");
+  canvas.width = Math.round(layout.total * 2);
+  canvas.height = Math.round(layout.totalHeight * 2);
+  const context = canvas.getContext("2d");
+  context.setTransform(2, 0, 0, 2, 0, 0);
+  paintMedium(context, medium, layout, shownOn(sides, active(), matrix));
+  return `<image width="${layout.total}" height="${layout.totalHeight}" href="${canvas.toDataURL("image/png")}"/>`;
+}
+
+function svgTicks(layout, side) {
   const out = [];
+  const down = side === "query";
+  measuring.font = `12px ${FONT}`;
+  const axis = down ? { start: 0, length: layout.rows, pixels: layout.height }
+    : { start: 0, length: layout.keys, pixels: layout.width };
+  eachTick(axisTicks(side), axis, (text) => (down ? 14 : measuring.measureText(text).width + 10), (place, text) => {
+    const at = down ? `x="${layout.left - 7}" y="${(layout.top + place).toFixed(1)}" text-anchor="end"`
+      : `x="${(layout.left + place).toFixed(1)}" y="${layout.top - 11}" text-anchor="middle"`;
+    out.push(`<text ${at} dominant-baseline="central" font-size="12" fill="${cssColor("--muted")}">` +
+      `${escapeMarkup(text)}</text>`);
+  });
+  return out;
+}
+
+function svgLabels(layout) {
+  const out = ["key", "query"].flatMap((side) => (axisTicks(side) ? svgTicks(layout, side) : []));
   const cell = layout.width / layout.keys;
   const high = layout.height / layout.rows;
   const size = { key: labelSize(cell), query: labelSize(high) };
   const color = (token) => cssColor(token.special ? "--muted" : "--ink");
-  for (let k = 0; k < layout.keys; k += labelStep(layout.slanted ? cell * 1.3 : cell)) {
+  for (let k = 0; !axisTicks("key") && k < layout.keys; k += labelStep(layout.slanted ? cell * 1.3 : cell)) {
     const token = part().keyTexts[k];
     measuring.font = `${size.key}px ${FONT}`;
     const x = layout.left + (k + 0.5) * cell + (layout.slanted ? -2 : 0);
@@ -81,7 +127,7 @@ function svgLabels(layout) {
       `dominant-baseline="central" font-size="${size.key}" fill="${color(token)}">` +
       `${escapeMarkup(shortLabel(measuring, token.text, layout.longest))}</text>`);
   }
-  for (let q = 0; q < layout.rows; q += labelStep(high)) {
+  for (let q = 0; !axisTicks("query") && q < layout.rows; q += labelStep(high)) {
     const token = part().queryTexts[q];
     measuring.font = `${size.query}px ${FONT}`;
     out.push(`<text x="${layout.left - 7}" y="${(layout.top + (q + 0.5) * high).toFixed(1)}" text-anchor="end" ` +
@@ -124,8 +170,11 @@ function exportSvg() {
   const heading = `y="${8 - picture.title / 2}" font-weight="600" font-size="15" fill="${cssColor("--ink")}"`;
   const bodies = picture.maps.map((map) => `<g transform="translate(${map.x} ${map.y})">
 <text ${heading}>${escapeMarkup(map.name)}</text>
+${picture.medium ? svgMedium(picture.medium, map.matrix) : ""}
+<g transform="translate(0 ${picture.above})">
 ${svgCells(map.matrix, picture.layout)}
 ${svgLabels(picture.layout)}
+</g>
 </g>`);
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${picture.width}" height="${picture.height}" ` +
     `viewBox="0 0 ${picture.width} ${picture.height}" font-family="${escapeMarkup(FONT)}" font-size="${LABEL_SIZE}">

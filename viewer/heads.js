@@ -25,7 +25,11 @@ function makeTile(view, name) {
   const tile = { view, name, element, button, canvas, marker, caption, compare, visible: false, drawn: false };
   button.addEventListener("click", (event) => (event.shiftKey ? compareWith(view) : chooseView(view)));
   compare.addEventListener("click", () => compareWith(view));
-  frame.style.aspectRatio = String(Math.min(2, Math.max(0.6, part().keys.length / part().queries.length)));
+  const medium = tileSide() ? gridOf(tileSide()) : null;
+  const lines = medium ? Math.ceil(Math.sqrt(medium.frames)) : 1; // of a video's frames
+  const shape = medium ? Math.ceil(medium.frames / lines) / lines / aspectOf(medium)
+    : part().keys.length / part().queries.length;
+  frame.style.aspectRatio = String(Math.min(2, Math.max(0.6, shape)));
   tilesInSight.observe(element);
   return tile;
 }
@@ -109,6 +113,10 @@ function drawTile(tile, matrix) {
   if (box.width === 0) return;
   fitCanvas(tile.canvas, box.width, box.height);
   const context = tile.canvas.getContext("2d");
+  if (tileSide()) { // the active word's light, which is drawn below
+    tile.drawn = true;
+    return renderActiveTile(tile, matrix, active());
+  }
   const image = context.createImageData(tile.canvas.width, tile.canvas.height);
   paintMatrix(image, matrix, { x: 0, y: 0, width: matrix.keys, height: matrix.rows });
   context.putImageData(image, 0, 0);
@@ -116,9 +124,30 @@ function drawTile(tile, matrix) {
   renderActiveTile(tile, matrix, active());
 }
 
+// The picture or the frames, lit by what the active word looks at, or by what the head looks at on the whole.
+function drawMediumTile(tile, matrix, word) {
+  const side = tileSide();
+  const medium = gridOf(side);
+  const ratio = Math.min(2, window.devicePixelRatio || 1);
+  const width = tile.canvas.width / ratio;
+  const lines = Math.ceil(Math.sqrt(medium.frames));
+  const perLine = Math.ceil(medium.frames / lines);
+  const layout = { perLine, gap: 0, bar: 0, width: width / perLine, height: (width / perLine) * aspectOf(medium) };
+  const context = tile.canvas.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, width, tile.canvas.height);
+  const lit = word && (otherSide(word.side) === side || (part().same && gridOf("query") === gridOf("key")));
+  const whole = side === "key" ? meanLight(matrix) : null;
+  paintFrames(context, medium, layout, lit ? lightOf(matrix, word) : whole);
+  const place = word && word.side === side && !part().same ? placeOf(medium, word.index) : null;
+  if (place) paintCell(context, cellBox(medium, layout, place));
+}
+
 // Shows the active word's row (or column) in a tile, and what is strongest in it.
 function renderActiveTile(tile, matrix, word) {
-  tile.marker.hidden = !word;
+  const medium = Boolean(tileSide());
+  if (medium && matrix && tile.drawn) drawMediumTile(tile, matrix, word);
+  tile.marker.hidden = !word || medium;
   if (!word || !matrix) {
     tile.caption.textContent = "";
     tile.button.setAttribute("aria-label", viewName(tile.view));
@@ -130,11 +159,11 @@ function renderActiveTile(tile, matrix, word) {
   if (word.side === "query") Object.assign(style, { top: place, left: "0", height: size, width: "100%" });
   else Object.assign(style, { top: "0", left: place, height: "100%", width: size });
   const line = lineOf(matrix, word.side, word.index);
-  const [best] = strongest(line, 1);
+  const [best] = strongestEntries(line, otherSide(word.side), 1);
   if (best === undefined) return tile.caption.replaceChildren();
-  const { text } = texts(otherSide(word.side))[best];
-  const share = percent(line[best]);
-  tile.caption.replaceChildren(make("bdi", {}, text), ` ${share}`);
+  const { text } = best;
+  const share = percent(best.weight);
+  tile.caption.replaceChildren(...(medium ? [share] : [make("bdi", {}, text), ` ${share}`]));
   tile.button.setAttribute("aria-label", `${viewName(tile.view)}: ${text} ${share}`);
 }
 

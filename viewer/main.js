@@ -36,6 +36,7 @@ function renderPart() {
   zoom.factor = 1;
   renderChoices();
   renderSentences();
+  renderStages();
   renderLayer();
 }
 
@@ -79,7 +80,12 @@ function redrawAll() {
 function renderLegend() {
   const ramp = make("span", { class: "ramp" });
   ramp.style.background = `linear-gradient(to right, ${[0, 64, 128, 191, 255].map((i) => paletteCss[i]).join(",")})`;
-  document.getElementById("legend").replaceChildren(say("weak"), ramp, say("strong"));
+  const legend = document.getElementById("legend");
+  legend.replaceChildren(say("weak"), ramp, say("strong"));
+  if (!record.media.some((medium) => medium.grid && medium.kind !== "sound")) return;
+  const heat = make("span", { class: "ramp" });
+  heat.style.background = `linear-gradient(to right, ${heatCss()})`;
+  ramp.after(heat);
 }
 
 function showFailure(error) {
@@ -100,6 +106,7 @@ function renderTools() {
 
 document.getElementById("language").addEventListener("click", () => {
   language = language === "zh" ? "en" : "zh";
+  nameTokens();
   translatePage();
   renderTools();
   renderPart();
@@ -138,8 +145,10 @@ let lastWidth = 0;
 new ResizeObserver(() => {
   if (maps.clientWidth === lastWidth) return;
   lastWidth = maps.clientWidth;
+  fitStages();
   redrawTiles();
   renderMaps();
+  renderActive();
 }).observe(maps);
 
 window.addEventListener("hashchange", () => {
@@ -148,8 +157,9 @@ window.addEventListener("hashchange", () => {
   renderPart();
 });
 
+nameTokens();
 readAddress();
-if (record.parts.some((one) => one.keys.length > MANY_WORDS)) state.scale = "row";
+if (record.parts.some((one) => one.keys.length > MANY_WORDS) || record.media.length > 0) state.scale = "row";
 readPalette();
 translatePage();
 renderTools();

@@ -8,8 +8,9 @@ const WEAKEST = 40; // shades up to here leave a word as it is: some 2 % of the 
 // One sentence; `sides` are the sides that its words stand for.
 function makeLine(label, tokens, sides) {
   const words = [];
-  const text = make("p", { class: tokens.length > MANY_WORDS ? "sentence long" : "sentence", dir: "auto", role: "group",
-    "aria-label": label });
+  const items = mediumOf(part(), sides[0])?.kind === "list" ? " items" : "";
+  const text = make("p", { class: `${tokens.length > MANY_WORDS ? "sentence long" : "sentence"}${items}`, dir: "auto",
+    role: "group", "aria-label": label });
   tokens.forEach((token, i) => {
     if (i > 0 && (token.startsWord || token.special || tokens[i - 1].special)) text.append(" ");
     const word = make("span", { class: token.special ? "word special" : "word", role: "button",
@@ -27,10 +28,17 @@ function renderSentences() {
   const { name, queryTexts, keyTexts, same } = part();
   const output = record.language ? "target" : "output"; // a translation into a language, or any other text
   const own = record.parts.length === 1 ? "text" : name === "encoder" ? "source" : output;
-  if (same) lines = [makeLine(say(own), queryTexts, ["query", "key"])];
+  const labels = name === "decoder" ? ["written", "before"] : [output, "source"];
+  lines = [];
+  const add = (label, tokens, sides) => {
+    const medium = mediumOf(part(), sides[0]);
+    const shown = medium && medium.grid ? tokens.slice(0, medium.first) : tokens; // the others are in a stage
+    if (shown.length > 0) lines.push(makeLine(say(medium?.grid ? "token" : medium?.kind ?? label), shown, sides));
+  };
+  if (same) add(own, queryTexts, ["query", "key"]);
   else {
-    const labels = name === "decoder" ? ["written", "before"] : [output, "source"];
-    lines = [makeLine(say(labels[0]), queryTexts, ["query"]), makeLine(say(labels[1]), keyTexts, ["key"])];
+    add(labels[0], queryTexts, ["query"]);
+    add(labels[1], keyTexts, ["key"]);
   }
   document.getElementById("directions").hidden = !same;
 }
@@ -104,7 +112,7 @@ function markWords(word) {
   }
   marked = [];
   const mark = (which, name) => {
-    const element = which && lineFor(which.side).words[which.index];
+    const element = which && lineFor(which.side)?.words[which.index];
     if (!element) return;
     element.classList.add(name);
     if (name === "pinned") element.setAttribute("aria-pressed", "true");
@@ -124,6 +132,7 @@ function renderActiveWords(matrix) {
     else if (word.side === "query") shadeLine(line, (i) => shadeAt(matrix, word.index, i));
     else shadeLine(line, (i) => shadeAt(matrix, i, word.index));
   }
+  renderActiveStages(matrix);
   renderReadout(word, matrix);
 }
 
@@ -134,8 +143,9 @@ function showPinned() {
   const { side, index } = state.pin;
   const best = strongest(lineOf(matrix, side, index), 1)[0];
   const show = (line, at) => {
+    if (!line) return;
     const { element, words } = line;
-    if (at === undefined || element.scrollHeight <= element.clientHeight) return;
+    if (at === undefined || !words[at] || element.scrollHeight <= element.clientHeight) return;
     const top = words[at].getBoundingClientRect().top - element.getBoundingClientRect().top;
     if (top < 0 || top > element.clientHeight - 24) element.scrollTop += top - element.clientHeight / 2;
   };
@@ -145,21 +155,25 @@ function showPinned() {
 
 function renderReadout(word, matrix) {
   if (!word || !matrix) {
-    readout.replaceChildren(make("span", { class: "muted" }, say("hint")));
+    readout.replaceChildren(make("span", { class: "muted" }, say(stages.length > 0 ? "hintMedia" : "hint")));
     return;
   }
   const line = lineOf(matrix, word.side, word.index);
-  const others = texts(otherSide(word.side));
-  const shown = strongest(line, 5);
-  if (word.other !== undefined && !shown.includes(word.other)) shown.push(word.other);
+  const other = otherSide(word.side);
+  const shown = strongestEntries(line, other, 5);
+  if (word.other !== undefined && !shown.some((entry) => entry.index === word.other)) {
+    shown.push({ ...texts(other)[word.other], weight: line[word.other], index: word.other });
+  }
   const children = [make("b", { dir: "auto" }, texts(word.side)[word.index].text), " ",
     make("span", { class: "muted" }, say(word.side === "query" ? "looksAt" : "lookedAtBy")), " "];
-  for (const i of shown) {
+  // Places share the weight among so many that only comparing them says something.
+  const full = stages.length > 0 && shown.length > 0 ? shown[0].weight : 1;
+  for (const { text, weight, index, special } of shown) {
     const bar = make("i", { class: "bar-mark", "aria-hidden": true });
-    bar.style.width = `${Math.round(line[i] * 48)}px`;
-    children.push(make("span", { class: i === word.other ? "entry meant" : "entry" },
-      make("bdi", { class: others[i].special && "muted" }, others[i].text), " ", bar,
-      make("span", { class: "number" }, percent(line[i]))));
+    bar.style.width = `${Math.round((weight / full) * 48)}px`;
+    children.push(make("span", { class: index === word.other ? "entry meant" : "entry" },
+      make("bdi", { class: special && "muted" }, text), " ", bar,
+      make("span", { class: "number" }, percent(weight))));
   }
   readout.replaceChildren(...children);
 }

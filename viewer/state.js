@@ -123,13 +123,15 @@ function writeAddress() {
 function readAddress() {
   const values = new URLSearchParams(location.hash.slice(1));
   const named = record.parts.findIndex((one) => one.name === values.get("part"));
-  state.part = named >= 0 ? named : 0;
+  const first = record.media.length > 0 ? record.parts.findIndex((one) => one.name === "cross") : 0; // the words' own
+  state.part = named >= 0 ? named : Math.max(0, first);
   const clamp = (text, count) => Math.min(Math.max(1, parseInt(text, 10) || 1), count) - 1;
   const layer = values.get("layer");
   state.layer = layer === "all" ? "all" : clamp(layer ?? part().layers, part().layers);
   const head = values.get("head");
   const summaries = hasRollout(state.part) ? ["mean", "meanAll", "rollout"] : ["mean", "meanAll"];
-  const kind = summaries.includes(head) ? head : "head";
+  const otherwise = head === null && hasMedia() ? "mean" : "head";
+  const kind = summaries.includes(head) ? head : otherwise;
   state.view = {
     kind,
     layer: state.layer === "all" ? part().layers - 1 : state.layer,
@@ -141,4 +143,16 @@ function readAddress() {
     const index = /^\d+$/.test(word) ? parseInt(word, 10) - 1 : findWord(texts(side), word);
     if (index >= 0 && index < texts(side).length) state.pin = { side, index };
   }
+  if (hasMedia() && location.hash === "") pinFirst();
+}
+
+const hasMedia = () => mediumOf(part(), "query") !== null || mediumOf(part(), "key") !== null;
+
+// A page over a picture or a sound opens with something lit: its first word, its class token, its last item.
+function pinFirst() {
+  const medium = mediumOf(part(), "query");
+  const words = texts("query");
+  if (!medium) state.pin = { side: "query", index: Math.max(0, words.findIndex((word) => !word.special)) };
+  else if (medium.kind === "list") state.pin = { side: "query", index: words.length - 1 };
+  else if (medium.first > 0) state.pin = { side: "query", index: 0 };
 }

@@ -21,8 +21,6 @@ function tokenTexts(tokens) {
 }
 
 for (const part of record.parts) {
-  part.queryTexts = tokenTexts(part.queries);
-  part.keyTexts = tokenTexts(part.keys);
   part.same = part.queries.length === part.keys.length && part.queries.every((token, i) => token === part.keys[i]);
 }
 

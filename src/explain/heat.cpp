@@ -9,9 +9,9 @@
 namespace headway::inline v0::internal {
 namespace {
 
-constexpr std::array<Heat, 6> kHeat = {{{{0x0B, 0x10, 0x2B}, 0.74},
-                                        {{0x3B, 0x10, 0x6B}, 0.66},
-                                        {{0xA3, 0x1E, 0x6B}, 0.58},
+constexpr std::array<Heat, 6> kHeat = {{{{0x0B, 0x10, 0x2B}, 0.68},
+                                        {{0x3B, 0x10, 0x6B}, 0.62},
+                                        {{0xA3, 0x1E, 0x6B}, 0.56},
                                         {{0xE8, 0x50, 0x34}, 0.52},
                                         {{0xFD, 0xA0, 0x1E}, 0.50},
                                         {{0xFF, 0xE8, 0x6B}, 0.46}}};

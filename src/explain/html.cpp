@@ -1,11 +1,14 @@
 // attention_html: the page of viewer/ with a record inside.
+#include <algorithm>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/base64.h"
 #include "base/check.h"
 #include "base/markup.h"
 #include "explain/json.h"
+#include "explain/medium.h"
 #include "explain/packing.h"
 #include "explain/record.h"
 #include "explain/token_text.h"
@@ -23,22 +26,46 @@ void append_weights(std::string& page, std::size_t part, const std::string& name
   page += "</script>\n";
 }
 
-std::string describe_parts(const AttentionRecord& record) {
+// The media of a record, each one once, as JSON; parts name them by their places.
+class MediaList {
+ public:
+  // ,"name":3 for the medium of one side of a part; nothing for text.
+  std::string field(const char* name, const AttentionMedium& medium) {
+    if (medium.kind == MediumKind::text) return {};
+    const std::string json = medium_json(medium);
+    const auto found = std::find(media_.begin(), media_.end(), json);
+    const std::string place = std::to_string(found - media_.begin());
+    if (found == media_.end()) media_.push_back(json);
+    return std::string(",\"") + name + "\":" + place;
+  }
+  std::string json() const {
+    std::string json;
+    for (const std::string& medium : media_) json += (json.empty() ? "" : ",") + medium;
+    return "[" + json + "]";
+  }
+
+ private:
+  std::vector<std::string> media_;
+};
+
+std::string describe_parts(const AttentionRecord& record, MediaList& media) {
   std::string json;
   for (const AttentionPart& part : record.parts) {
     json += std::string(json.empty() ? "" : ",") + "{\"name\":" + json_script_string(part.name) +
             ",\"queries\":" + json_strings(part.queries) + ",\"keys\":" + json_strings(part.keys) +
             ",\"layers\":" + std::to_string(part.layers.size()) + ",\"heads\":" + std::to_string(head_count(part)) +
-            "}";
+            media.field("queryMedium", part.query_medium) + media.field("keyMedium", part.key_medium) + "}";
   }
   return "[" + json + "]";
 }
 
 std::string record_data(const AttentionRecord& record) {
+  MediaList media;
+  const std::string parts = describe_parts(record, media);
   std::string data =
       "<script type=\"application/json\" id=\"record\">{\"source\":" + json_script_string(record.source) +
       ",\"target\":" + json_script_string(record.target) + ",\"language\":" + json_script_string(record.language) +
-      ",\"parts\":" + describe_parts(record) + "}</script>\n";
+      ",\"media\":" + media.json() + ",\"parts\":" + parts + "}</script>\n";
   for (std::size_t i = 0; i < record.parts.size(); ++i) {
     const AttentionPart& part = record.parts[i];
     for (std::size_t layer = 0; layer < part.layers.size(); ++layer) {

@@ -104,7 +104,8 @@ std::string drawing_head(const AttentionMedium& medium, const std::string& title
 }
 
 std::string heading_of(const AttentionPart& part, std::int64_t layer, std::int64_t head) {
-  const std::string name = part.name == "cross" ? "cross-attention" : part.name + " self-attention";
+  const bool self = part.name == "encoder" || part.name == "decoder";
+  const std::string name = part.name == "cross" ? "cross-attention" : part.name + (self ? " self-attention" : "");
   const std::string heads = head >= 0              ? "head " + std::to_string(head + 1)
                             : head_count(part) > 1 ? "mean of " + std::to_string(head_count(part)) + " heads"
                                                    : "one head";

@@ -8,6 +8,7 @@
 #include "base/divide.h"
 #include "explain/record.h"
 #include "explain/terminal.h"
+#include "explain/text_media.h"
 #include "explain/text_word.h"
 #include "explain/token_text.h"
 #include "headway/attention_view.h"
@@ -139,6 +140,7 @@ std::string attention_text(const AttentionRecord& record, const TerminalDrawing&
   check(drawing.width >= kNarrowest, kName, ": width is ", drawing.width, ", expected at least ", kNarrowest);
   const auto [part, layer] = drawn_layer(kName, record, drawing.what);
   if (part.queries.empty() || part.keys.empty()) return part.name + ": no tokens\n";
+  if (drawing.word.empty() && has_places(part)) return draw_places(part, layer, drawing);
   return drawing.word.empty() ? draw_maps(part, layer, drawing) : draw_word(record, part, layer, drawing);
 }
 

@@ -14,7 +14,7 @@
 namespace headway::inline v0::internal {
 namespace {
 
-constexpr std::int64_t kLongestKey = 12, kBarWidth = 8, kNumberWidth = 4, kWordGap = 3;
+constexpr std::int64_t kLongestKey = 12, kLongestPlace = 24, kBarWidth = 8, kNumberWidth = 4, kWordGap = 3;
 constexpr std::int64_t kMostKeys = 5;
 
 // The mean of the rows of a span in one head: (keys).
@@ -96,8 +96,9 @@ std::string draw_word(const AttentionRecord& record, const AttentionPart& part, 
   const Tensor weights = dense_layer(part, layer);
   WordLines lines{.part = part, .drawing = drawing};
   lines.name_width = display_width("head " + std::to_string(head_count(part)));
+  const std::int64_t longest = part.key_medium.kind == MediumKind::text ? kLongestKey : kLongestPlace;
   for (const std::string& key : part.keys) {
-    lines.key_width = std::max(lines.key_width, std::min(kLongestKey, display_width(token_text(key).text)));
+    lines.key_width = std::max(lines.key_width, std::min(longest, display_width(token_text(key).text)));
   }
   const std::int64_t first = std::max<std::int64_t>(0, drawing.what.head);
   const std::int64_t end = drawing.what.head < 0 ? head_count(part) : first + 1;

@@ -15,6 +15,17 @@ std::int64_t power_of_two_from(std::int64_t count) {
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(count)));
 }
 
+EncodedSources encode_sources(const StepDecoder& decoder, const std::vector<BatchSequence>& sequences) {
+  if (decoder.front().kind != FrontKind::tokens) {
+    FeatureList features;
+    for (const BatchSequence& sequence : sequences) features.push_back(sequence.features);
+    return decoder.encode(features);
+  }
+  SourceList sources;
+  for (const BatchSequence& sequence : sequences) sources.push_back(sequence.source);
+  return decoder.encode(sources);
+}
+
 }  // namespace
 
 DecodingBatch::DecodingBatch(const StepDecoder& decoder, std::vector<BatchSequence> sequences,
@@ -30,9 +41,7 @@ DecodingBatch::DecodingBatch(const StepDecoder& decoder, std::vector<BatchSequen
   if (decoder.weights().device().is_cpu()) size.tokens = power_of_two_from(std::max(size.tokens, kLeastTokens));
   EncodedSources encoded;
   if (decoder.weights().has_sources) {
-    SourceList sources;
-    for (const BatchSequence& sequence : sequences_) sources.push_back(sequence.source);
-    encoded = decoder.encode(sources);
+    encoded = encode_sources(decoder, sequences_);
     size.sources = power_of_two_from(count);
     size.source_length = divide_up(encoded.memory.size(1), kLengths) * kLengths;
   }

@@ -17,8 +17,9 @@ namespace headway::inline v0::internal {
 struct BatchSequence {
   std::vector<std::int64_t> prompt;                   // one token or more
   const std::vector<std::int64_t>* source = nullptr;  // token ids
-  std::int64_t number = 0;                            // for random draws
-  const KeptTokens* kept = nullptr;                   // keys and values of the prompt's first tokens; null: none
+  const Tensor* features = nullptr;  // in the place of source: [channels, height, width] or [bins, frames]
+  std::int64_t number = 0;           // for random draws
+  const KeptTokens* kept = nullptr;  // keys and values of the prompt's first tokens; null: none
 };
 
 struct BatchOptions {

@@ -337,6 +337,7 @@ std::vector<std::vector<Generated>> generate_tokens(const StepDecoder& decoder,
   std::iota(order.begin(), order.end(), std::size_t{0});
   const auto length = [&](std::size_t i) {
     const BatchSequence& sequence = requests[i].sequence;
+    if (sequence.features) return sequence.prompt.size() + static_cast<std::size_t>(sequence.features->size(-1));
     return sequence.prompt.size() + (sequence.source ? sequence.source->size() : 0);
   };
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return length(a) > length(b); });

@@ -1,7 +1,10 @@
 #include "generate/step_decoder.h"
 
 #include <algorithm>
+#include <map>
 #include <new>
+
+#include "headway/ops.h"
 
 namespace headway::inline v0::internal {
 
@@ -24,7 +27,10 @@ StepDecoder::StepDecoder(const TransformerModel& model)
           [model](const Tensor& ids, const std::vector<std::int64_t>& lengths) {
             return model.encode({.tokens = ids, .lengths = lengths}).hidden;
           },
-          model.options().pad_id.value_or(0)) {}
+          model.options().pad_id.value_or(0)) {
+  if (model.options().kind == ModelKind::encoder_decoder) front_ = model.options().encoder.front;
+  encode_features_ = [model](const Tensor& features) { return model.encode({.features = features}).hidden; };
+}
 
 bool StepDecoder::is_current() const {
   const StateDict state = model_.state_dict();
@@ -50,6 +56,37 @@ EncodedSources StepDecoder::encode(const SourceList& sources) const {
     encoded.lengths.push_back(static_cast<std::int64_t>(source->size()));
   }
   encoded.memory = encode_(ids, encoded.lengths);
+  return encoded;
+}
+
+// Features of one shape go through the encoder together. Shorter sounds are not padded: what the convolutions make of
+// padding would reach the last position.
+EncodedSources StepDecoder::encode(const FeatureList& features) const {
+  std::map<std::int64_t, std::vector<std::int64_t>> groups;  // by the last size, which alone differs
+  EncodedSources encoded;
+  for (std::size_t i = 0; i < features.size(); ++i) {
+    groups[features[i]->size(-1)].push_back(static_cast<std::int64_t>(i));
+    encoded.lengths.push_back(front_positions(front_, features[i]->shape()));
+  }
+  const std::int64_t longest = *std::max_element(encoded.lengths.begin(), encoded.lengths.end());
+  for (const auto& [size, members] : groups) {
+    std::vector<Tensor> same;
+    for (const std::int64_t i : members) same.push_back(features[static_cast<std::size_t>(i)]->to(weights_.dtype()));
+    const Tensor memory = encode_features_(stack(same));  // [members, length, width]
+    if (members.size() == features.size()) {
+      encoded.memory = memory;
+      return encoded;
+    }
+    if (!encoded.memory.defined()) {
+      encoded.memory = Tensor::zeros({static_cast<std::int64_t>(features.size()), longest, memory.size(2)},
+                                     memory.dtype(), memory.device());
+    }
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      encoded.memory.select(0, members[i])
+          .slice(0, 0, memory.size(1))
+          .copy_from(memory.select(0, static_cast<std::int64_t>(i)));
+    }
+  }
   return encoded;
 }
 

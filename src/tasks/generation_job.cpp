@@ -89,7 +89,8 @@ void GenerationJob::add_attention(const GenerationOptions::RowTexts& rows, const
   for (std::size_t row = 0; row < rows.size(); ++row) {
     const BatchSequence& sequence = input_.requests[rows[row].first].sequence;
     std::vector<GeneratedAttention>& collected = attentions_[rows[row]];
-    const auto length = static_cast<std::int64_t>(sequence.source ? sequence.source->size() : 0);
+    const auto length = sequence.features ? front_positions(input_.decoder.front(), sequence.features->shape())
+                                          : static_cast<std::int64_t>(sequence.source ? sequence.source->size() : 0);
     const std::int64_t position = static_cast<std::int64_t>(sequence.prompt.size() + collected.size()) - 1;
     GeneratedAttention found =
         attention_of_row(step, static_cast<std::int64_t>(row), position, length, input_.options.weights);

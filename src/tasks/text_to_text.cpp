@@ -26,6 +26,8 @@ TextToText::TextToText(TransformerModel model, std::optional<TextTokenizer> toke
     : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {
   check(model_.options().kind == ModelKind::encoder_decoder, "the model of family ", model_.family(),
         " is not an encoder-decoder; decoders alone are run by TextGenerator");
+  check(model_.options().encoder.front.kind == FrontKind::tokens, "the model of family ", model_.family(),
+        " reads features of pictures or sound, which TextToText has none of");
   decoder_ = std::make_shared<const internal::StepDecoder>(model_);
   defaults_ = std::make_shared<const internal::GenerationDefaults>(
       internal::generation_defaults(model_.options(), model_.config(), model_.generation_config()));

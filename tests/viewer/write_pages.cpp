@@ -5,6 +5,7 @@
 
 #include "report/plot.h"
 #include "support/attention_record.h"
+#include "support/media_record.h"
 
 namespace {
 
@@ -56,5 +57,9 @@ int main(int count, char** arguments) {
   write("plot.html", plot());
   write("hostile.html", headway::attention_html(headway_test::hostile_record()));
   write("large.html", headway::attention_html(headway_test::large_record(1000)));
+  write("picture.html", headway::attention_html(headway_test::picture_record()));
+  write("sound.html", headway::attention_html(headway_test::sound_record()));
+  write("video.html", headway::attention_html(headway_test::video_record()));
+  write("list.html", headway::attention_html(headway_test::list_record()));
   return 0;
 }
