@@ -160,6 +160,7 @@ const std::vector<ActivationCase> kActivations = {
     {Activation::silu, [](double x) { return x / (1 + std::exp(-x)); }},
     {Activation::tanh, [](double x) { return std::tanh(x); }},
     {Activation::sigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }},
+    {Activation::quick_gelu, [](double x) { return x / (1 + std::exp(-1.702 * x)); }},
 };
 
 TEST(Activate, Values) {

@@ -97,7 +97,7 @@ TEST(Linear, IsAProductWithABiasAndAnActivation) {
   expect_near(linear(x, w, b), expected);
   expect_near(linear(x, w), matmul(x, w.transpose(0, 1)));
   for (const Activation activation : {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu,
-                                      Activation::tanh, Activation::sigmoid}) {
+                                      Activation::tanh, Activation::sigmoid, Activation::quick_gelu}) {
     expect_near(linear(x, w, b, activation), activate(expected, activation));
   }
   EXPECT_EQ(linear(random({5}), w, b).shape().to_string(), "[4]");
@@ -105,8 +105,9 @@ TEST(Linear, IsAProductWithABiasAndAnActivation) {
 }
 
 TEST(Linear, Gradients) {
-  for (const Activation activation : {Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh,
-                                      Activation::silu, Activation::tanh, Activation::sigmoid}) {
+  for (const Activation activation :
+       {Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::tanh,
+        Activation::sigmoid, Activation::quick_gelu}) {
     const auto function = [=](const Inputs& in) { return linear(in[0], in[1], in[2], activation); };
     check_gradients(function, {random({2, 3, 5}), random({4, 5}, 2), random({4}, 3)});
     check_gradients(function, {random({5}), random({4, 5}, 2), random({4}, 3)});

@@ -189,8 +189,9 @@ TEST(ColumnSums, SameBitsWhateverTheThreads) {
 }
 
 TEST(ActivationBackward, AgreesWithActivateInPlaceAndWithSums) {
-  for (const Activation activation : {Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh,
-                                      Activation::silu, Activation::tanh, Activation::sigmoid}) {
+  for (const Activation activation :
+       {Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::tanh,
+        Activation::sigmoid, Activation::quick_gelu}) {
     for (const DType dtype : test_dtypes()) {
       for (const Shape& shape : kMatrices) {
         Tensor x = Tensor::randn(shape, 1, dtype);

@@ -12,6 +12,7 @@ enum class Activation {
   silu,
   tanh,
   sigmoid,
+  quick_gelu,  // x * sigmoid(1.702 x), in CLIP
 };
 
 }  // namespace v0

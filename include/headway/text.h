@@ -3,6 +3,7 @@
 #pragma once
 
 #include "headway/attention_view.h"
+#include "headway/clip_model.h"
 #include "headway/fine_tuning.h"
 #include "headway/headway.h"
 #include "headway/mask_filler.h"

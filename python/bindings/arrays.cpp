@@ -34,7 +34,7 @@ nb::object Arrays::give(const Tensor& tensor) const {
 
 Activation read_activation(const std::string& argument, nb::handle value) {
   return static_cast<Activation>(
-      read_choice(argument, value, {"none", "relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid"}));
+      read_choice(argument, value, {"none", "relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "quick_gelu"}));
 }
 
 Causal read_causal(const std::string& argument, nb::handle value) {

@@ -56,7 +56,7 @@ void bind_products(nb::module_& module) {
         const Activation form = read_activation("activate: activation", activation);
         return arrays.map([&] { return activate(input, form); });
       },
-      "x"_a, "activation"_a, "An activation by its name: relu, gelu, gelu_tanh, silu, tanh or sigmoid.");
+      "x"_a, "activation"_a, "An activation by its name: relu, gelu, gelu_tanh, silu, tanh, sigmoid or quick_gelu.");
 }
 
 // Binds a reduction of all elements, or along what the argument `dims` names: one dimension or several.

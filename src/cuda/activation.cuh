@@ -33,6 +33,8 @@ __device__ Real activated(Activation activation, Real x) {
       return ::tanh(x);
     case Activation::sigmoid:
       return sigmoid_of(x);
+    case Activation::quick_gelu:
+      return x * sigmoid_of(Real(1.702) * x);
     default:
       return x;
   }

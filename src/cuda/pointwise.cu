@@ -272,6 +272,8 @@ __device__ Real silu_slope(Real x) {
   return fma(bounded(x, Real(1000)), parts.slope(), parts.value(x));  // beyond 1000 the slope is 0 or 1
 }
 
+constexpr double kQuickGeluScale = 1.702;  // quick_gelu(x) = x sigmoid(1.702 x), whose slope is that of silu there
+
 template <Activation kActivation>
 struct ActivateFunction {
   template <typename Real>
@@ -285,6 +287,7 @@ struct ActivateFunction {
     if constexpr (kActivation == Activation::silu) return x * sigmoid(x);
     if constexpr (kActivation == Activation::tanh) return ::tanh(x);
     if constexpr (kActivation == Activation::sigmoid) return sigmoid(x);
+    if constexpr (kActivation == Activation::quick_gelu) return x * sigmoid(x * Real(kQuickGeluScale));
   }
 };
 
@@ -298,6 +301,7 @@ struct ActivationBackwardFunction {
     if constexpr (kActivation == Activation::gelu) return d_after * gelu_slope(saved);
     if constexpr (kActivation == Activation::gelu_tanh) return d_after * gelu_tanh_slope(saved);
     if constexpr (kActivation == Activation::silu) return d_after * silu_slope(saved);
+    if constexpr (kActivation == Activation::quick_gelu) return d_after * silu_slope(saved * Real(kQuickGeluScale));
     if constexpr (kActivation == Activation::tanh) return d_after * fma(-saved, saved, Real(1));
     if constexpr (kActivation == Activation::sigmoid) return d_after * fma(-saved, saved, saved);
   }
@@ -330,6 +334,8 @@ void dispatch_activation(Activation activation, const Function& f) {
       return f.template operator()<Activation::tanh>();
     case Activation::sigmoid:
       return f.template operator()<Activation::sigmoid>();
+    case Activation::quick_gelu:
+      return f.template operator()<Activation::quick_gelu>();
   }
 }
 

@@ -57,7 +57,17 @@ Light light_of(const AttentionMedium& medium, const MediaRow& row, std::int64_t 
   return light;
 }
 
+// A frame that is one token: the strongest stays clear, in an amber rim.
+std::string lit_whole(double shade, const std::string& box) {
+  return "<rect fill=\"#0b102b\"" + box + svg_attribute("fill-opacity", 0.75 * (1.0 - shade)) +
+         "/><rect fill=\"none\"" + box + " stroke=\"#f59e0b\" stroke-width=\"2.5\"" +
+         svg_attribute("stroke-opacity", shade) + "/>";
+}
+
 std::string lit_frame(const AttentionMedium& medium, const Light& light, std::int64_t frame, const std::string& box) {
+  if (medium.rows * medium.columns == 1 && medium.frames > 1) {
+    return lit_whole(static_cast<double>(light.frames[static_cast<std::size_t>(frame)].front()), box);
+  }
   return image(
       heat_png(light.frames[static_cast<std::size_t>(frame)], medium.rows * light.scale, medium.columns * light.scale),
       box);

@@ -9,8 +9,8 @@
 namespace headway::inline v0::internal {
 namespace {
 
-// The first name of an activation is the one that is written. quick_gelu, x * sigmoid(1.702 x), is none of these.
-constexpr std::array<std::pair<const char*, Activation>, 13> kActivations = {{
+// The first name of an activation is the one that is written.
+constexpr std::array<std::pair<const char*, Activation>, 14> kActivations = {{
     {"relu", Activation::relu},
     {"gelu", Activation::gelu},
     {"silu", Activation::silu},
@@ -23,6 +23,7 @@ constexpr std::array<std::pair<const char*, Activation>, 13> kActivations = {{
     {"gelu_accurate", Activation::gelu_tanh},
     {"tanh", Activation::tanh},
     {"sigmoid", Activation::sigmoid},
+    {"quick_gelu", Activation::quick_gelu},
     {"linear", Activation::none},
 }};
 

@@ -53,6 +53,9 @@ class TensorSearch {
 std::map<std::string, Tensor> read_parameters(const std::string& where, const ModelFiles& files, bool new_head,
                                               ModelPlan& plan);
 
+// The text of a config.json with the dtype under the names that it has.
+std::string config_with_dtype(const std::string& config, DType dtype);
+
 // The tensors of a model's file, of `dtype` or as they are.
 std::map<std::string, Tensor> file_state(const TransformerModel& model, std::optional<DType> dtype);
 

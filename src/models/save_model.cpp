@@ -55,18 +55,17 @@ void add_positions(const TransformerModelOptions& options, const std::string& pr
   }
 }
 
-// The config with the dtype under the names that it has.
-std::string config_with_dtype(const std::string& config, DType dtype) {
-  Json fields = internal::parse_json(config, "config.json");
+DType parameters_dtype(const TransformerModel& model) { return model.named_parameters().front().tensor.dtype(); }
+
+}  // namespace
+
+std::string internal::config_with_dtype(const std::string& config, DType dtype) {
+  Json fields = parse_json(config, "config.json");
   const std::string name(dtype_name(dtype));
   if (fields.find("torch_dtype")) fields.set("torch_dtype", name);
   if (fields.find("dtype") || !fields.find("torch_dtype")) fields.set("dtype", name);
   return fields.text(2) + "\n";
 }
-
-DType parameters_dtype(const TransformerModel& model) { return model.named_parameters().front().tensor.dtype(); }
-
-}  // namespace
 
 std::map<std::string, Tensor> internal::file_state(const TransformerModel& model, std::optional<DType> dtype) {
   const Family& family = family_named(model.family());
@@ -85,7 +84,9 @@ std::map<std::string, Tensor> internal::file_state(const TransformerModel& model
   return tensors;
 }
 
-std::string TransformerModel::config() const { return config_with_dtype(parts().config, parameters_dtype(*this)); }
+std::string TransformerModel::config() const {
+  return internal::config_with_dtype(parts().config, parameters_dtype(*this));
+}
 
 void TransformerModel::save(const std::filesystem::path& directory, std::optional<DType> dtype) const {
   check(!dtype || is_floating(*dtype), "TransformerModel::save: dtype is ", dtype.value_or(DType::float32),
@@ -97,7 +98,7 @@ void TransformerModel::save(const std::filesystem::path& directory, std::optiona
     const std::string generation = generation_config();
     if (!generation.empty()) internal::replace_file(files / "generation_config.json", generation);
     internal::replace_file(files / "config.json",
-                           config_with_dtype(parts().config, dtype.value_or(parameters_dtype(*this))));
+                           internal::config_with_dtype(parts().config, dtype.value_or(parameters_dtype(*this))));
   });
 }
 

@@ -34,8 +34,8 @@ Tensor integers(const Shape& shape, std::int64_t limit, DType dtype, std::uint64
 std::string text(const char* name, const Shape& a) { return std::string(name) + " " + a.to_string(); }
 std::string text(const char* name, const Shape& a, const Shape& b) { return text(name, a) + " " + b.to_string(); }
 
-constexpr Activation kActivations[] = {Activation::none, Activation::relu, Activation::gelu,   Activation::gelu_tanh,
-                                       Activation::silu, Activation::tanh, Activation::sigmoid};
+constexpr Activation kActivations[] = {Activation::none, Activation::relu, Activation::gelu,    Activation::gelu_tanh,
+                                       Activation::silu, Activation::tanh, Activation::sigmoid, Activation::quick_gelu};
 
 TEST(CudaOps, Matmul) {
   Messages messages;

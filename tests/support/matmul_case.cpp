@@ -25,6 +25,8 @@ double activation_of(double x, Activation activation) {
       return std::tanh(x);
     case Activation::sigmoid:
       return 1 / (1 + std::exp(-x));
+    case Activation::quick_gelu:
+      return x / (1 + std::exp(-1.702 * x));
   }
   return x;
 }

@@ -28,9 +28,9 @@ enum class Order { rows, columns, padded_rows, padded_columns, scattered };
 inline constexpr Order kOrders[] = {Order::rows, Order::columns, Order::padded_rows, Order::padded_columns,
                                     Order::scattered};
 
-inline constexpr Activation kActivations[] = {Activation::none,      Activation::relu, Activation::gelu,
-                                              Activation::gelu_tanh, Activation::silu, Activation::tanh,
-                                              Activation::sigmoid};
+inline constexpr Activation kActivations[] = {Activation::none,      Activation::relu,      Activation::gelu,
+                                              Activation::gelu_tanh, Activation::silu,      Activation::tanh,
+                                              Activation::sigmoid,   Activation::quick_gelu};
 
 inline constexpr double kGuard = -123.5;  // exact in every dtype
 

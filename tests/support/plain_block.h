@@ -87,6 +87,8 @@ inline double plain_activation(double x, headway::Activation activation) {
       return std::tanh(x);
     case Activation::sigmoid:
       return 1 / (1 + std::exp(-x));
+    case Activation::quick_gelu:
+      return x / (1 + std::exp(-1.702 * x));
   }
   return x;
 }

@@ -187,6 +187,18 @@ HWY_INLINE V silu_slope(D d, V x) {
   return hn::MulAdd(clamp(hn::Neg(limit), x, limit), parts.slope(), parts.value(d, x));
 }
 
+// x sigmoid(1.702 x)
+inline constexpr double kQuickGeluScale = 1.702;
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V quick_gelu(D d, V x) {
+  return hn::Mul(x, sigmoid(d, hn::Mul(x, hn::Set(d, static_cast<hn::TFromD<D>>(kQuickGeluScale)))));
+}
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V quick_gelu_slope(D d, V x) {
+  return silu_slope(d, hn::Mul(x, hn::Set(d, static_cast<hn::TFromD<D>>(kQuickGeluScale))));
+}
+
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V tanh_slope(D d, V x) {
   return hn::Mul(hn::Set(d, 4), sigmoid_slope(d, hn::Add(x, x)));
@@ -234,6 +246,7 @@ HWY_INLINE V activate(D d, V x) {
   if constexpr (kActivation == Activation::silu) return silu(d, x);
   if constexpr (kActivation == Activation::tanh) return HWY_NAMESPACE::tanh(d, x);
   if constexpr (kActivation == Activation::sigmoid) return sigmoid(d, x);
+  if constexpr (kActivation == Activation::quick_gelu) return quick_gelu(d, x);
   if constexpr (kActivation == Activation::none) return x;
 }
 
@@ -246,6 +259,7 @@ HWY_INLINE V activation_slope(D d, V x) {
   if constexpr (kActivation == Activation::silu) return silu_slope(d, x);
   if constexpr (kActivation == Activation::tanh) return tanh_slope(d, x);
   if constexpr (kActivation == Activation::sigmoid) return sigmoid_slope(d, x);
+  if constexpr (kActivation == Activation::quick_gelu) return quick_gelu_slope(d, x);
   if constexpr (kActivation == Activation::none) return hn::Set(d, 1);
 }
 

@@ -69,6 +69,8 @@ void activate_values(Activation activation, const Real* from, Real* to, std::int
       return each([&](V v) HWY_ATTR { return HWY_NAMESPACE::tanh(d, v); });
     case Activation::sigmoid:
       return each([&](V v) HWY_ATTR { return sigmoid(d, v); });
+    case Activation::quick_gelu:
+      return each([&](V v) HWY_ATTR { return quick_gelu(d, v); });
   }
 }
 

@@ -45,6 +45,8 @@ HWY_INLINE void with_activation(Activation activation, const Body& body) {
       return body(ActivationConstant<Activation::tanh>());
     case Activation::sigmoid:
       return body(ActivationConstant<Activation::sigmoid>());
+    case Activation::quick_gelu:
+      return body(ActivationConstant<Activation::quick_gelu>());
   }
 }
 
