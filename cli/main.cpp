@@ -11,6 +11,9 @@ int main(int argument_count, char** arguments) {
   cli::add_train(program);
   cli::add_finetune(program);
   cli::add_evaluate(program);
+#ifdef HEADWAY_PROGRAM_WITH_MEDIA
+  cli::add_caption(program);
+#endif
   cli::add_embed(program);
   cli::add_classify(program);
   cli::add_tag(program);

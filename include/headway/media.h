@@ -4,4 +4,5 @@
 
 #include "headway/audio.h"
 #include "headway/image.h"
+#include "headway/image_captioner.h"
 #include "headway/text.h"

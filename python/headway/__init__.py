@@ -96,6 +96,8 @@ _TEXT_NAMES = frozenset(
 # What headway._perception has; libheadway_media is loaded when one of them is first asked for.
 _MEDIA_NAMES = frozenset(
     {
+        "Caption",
+        "ImageCaptioner",
         "LogMelOptions",
         "Picture",
         "PictureInput",

@@ -66,6 +66,8 @@ from headway._models import TokenTagger as TokenTagger
 from headway._models import TokenizedText as TokenizedText
 from headway._models import TransformerModel as TransformerModel
 from headway._models import load_model as load_model
+from headway._perception import Caption as Caption
+from headway._perception import ImageCaptioner as ImageCaptioner
 from headway._perception import LogMelOptions as LogMelOptions
 from headway._perception import Picture as Picture
 from headway._perception import PictureInput as PictureInput
