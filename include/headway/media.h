@@ -4,4 +4,5 @@
 
 #include "headway/audio.h"
 #include "headway/image.h"
+#include "headway/picture_classifier.h"
 #include "headway/text.h"
