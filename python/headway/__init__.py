@@ -95,6 +95,7 @@ _MEDIA_NAMES = frozenset(
     {
         "LogMelOptions",
         "Picture",
+        "PictureClassifier",
         "PictureInput",
         "Sound",
         "encode_png",

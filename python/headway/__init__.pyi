@@ -65,6 +65,7 @@ from headway._models import TransformerModel as TransformerModel
 from headway._models import load_model as load_model
 from headway._perception import LogMelOptions as LogMelOptions
 from headway._perception import Picture as Picture
+from headway._perception import PictureClassifier as PictureClassifier
 from headway._perception import PictureInput as PictureInput
 from headway._perception import Sound as Sound
 from headway._perception import encode_png as encode_png

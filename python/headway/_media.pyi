@@ -1,6 +1,7 @@
 import os
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
+from headway._models import LabelScore, TransformerModel
 from headway._perception import Picture, Sound
 
 _Path = str | os.PathLike[str]
@@ -75,3 +76,26 @@ def resize(
 def picture_tensor(picture: Picture | _Array, input: PictureInput = ...) -> _Array: ...
 
 def spectrogram_picture(log_mel: _Array) -> _Array: ...
+
+class PictureClassifier:
+    def __init__(
+        self,
+        directory: _Path,
+        device: str = "cpu",
+        dtype: Literal["float32", "float16", "bfloat16"] | None = None,
+    ) -> None: ...
+
+    @overload
+    def classify(self, picture: list[Any], *, most: int = 0) -> list[list[LabelScore]]: ...
+
+    @overload
+    def classify(self, picture: _Path | Picture | _Array, *, most: int = 0) -> list[LabelScore]: ...
+
+    @property
+    def labels(self) -> list[str]: ...
+
+    @property
+    def input(self) -> PictureInput: ...
+
+    @property
+    def model(self) -> TransformerModel: ...

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 from headway import _MEDIA_NAMES
 from headway._media import (
     LogMelOptions,
+    PictureClassifier,
     PictureInput,
     encode_png,
     log_mel,
