@@ -1,4 +1,5 @@
-"""The digits of examples/digits by Transformers' ViTForImageClassification: same sizes, data, order of batches and steps.
+#!/usr/bin/env python3
+"""examples/digits by Transformers' ViTForImageClassification: same sizes, data, order of batches and steps.
 
 python bench/digits_torch.py DATA [--seeds 3] [--steps 3500]
 """
@@ -15,7 +16,8 @@ import draws
 
 BATCH, SIDE = 64, 8
 CONFIG = dict(image_size=8, patch_size=2, num_channels=1, hidden_size=64, num_hidden_layers=4, num_attention_heads=4,
-              intermediate_size=192, hidden_dropout_prob=0.1, layer_norm_eps=1e-6, initializer_range=0.06, num_labels=10)
+              intermediate_size=192, hidden_dropout_prob=0.1, layer_norm_eps=1e-6, initializer_range=0.06,
+              num_labels=10)
 
 
 def changed(pictures, seed, index):
