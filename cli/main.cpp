@@ -19,6 +19,7 @@ int main(int argument_count, char** arguments) {
   cli::add_tag(program);
   cli::add_answer(program);
   cli::add_fill(program);
+  cli::add_recommend(program);
   cli::add_attend(program);
   cli::add_generate(program);
   cli::add_summarize(program);

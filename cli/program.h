@@ -78,6 +78,7 @@ void add_classify(Program& program);
 void add_tag(Program& program);
 void add_answer(Program& program);
 void add_fill(Program& program);
+void add_recommend(Program& program);
 void add_tokenizer(Program& program);
 void add_data(Program& program);
 void add_info(Program& program);

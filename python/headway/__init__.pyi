@@ -51,6 +51,9 @@ from headway._models import ModelCache as ModelCache
 from headway._models import ModelResult as ModelResult
 from headway._models import PromptCache as PromptCache
 from headway._models import QuestionAnswerer as QuestionAnswerer
+from headway._models import Recommendations as Recommendations
+from headway._models import RecommendedItem as RecommendedItem
+from headway._models import SequenceRecommender as SequenceRecommender
 from headway._models import StreamingDecoder as StreamingDecoder
 from headway._models import TaggedSpan as TaggedSpan
 from headway._models import TextClassifier as TextClassifier
