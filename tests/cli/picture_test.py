@@ -128,10 +128,11 @@ class Digits(ProgramTest):
         return self.good("train", ".", "--output", output, "--steps", steps, *options, of=self.program)
 
     def test_training_goes_on_with_the_same_bits(self):
-        # One checkpoint, of the last step: a run of 3 steps and its copy that is asked for them again.
-        self.train("whole", 3)
+        # There is a checkpoint of step 500 and one of the last step; without the last one a run goes on from the other.
+        self.train("whole", 501)
         shutil.copytree(self.work / "whole" / "training", self.work / "again" / "training")
-        self.train("again", 3, "--resume")
+        (self.work / "again" / "training" / "step-00000501.safetensors").unlink()
+        self.train("again", 501, "--resume")
         self.assertEqual((self.work / "whole" / "model.safetensors").read_bytes(),
                          (self.work / "again" / "model.safetensors").read_bytes())
         self.assertRegex(self.good("evaluate", ".", "whole", of=self.program), r"\d of 4 right")
@@ -150,3 +151,62 @@ class Digits(ProgramTest):
             done = self.call("train", ".", "--output", "x", of=self.program)
             self.assertEqual(done.returncode, 1)
             self.assertIn(part, done.stderr)
+
+
+CLIP = ROOT / "models" / "emoji-clip"
+EMOJI = ROOT / "examples" / "clip" / "samples"
+
+
+class Clip(ProgramTest):
+    """example_clip"""
+
+    def setUp(self):
+        super().setUp()
+        self.program = example("clip")
+
+    def test_training(self):
+        names = {"woman-cook": "woman cook: medium skin tone", "man-pilot": "man pilot: medium-dark skin tone",
+                 "wolf": "wolf", "thumbs-up": "thumbs up: light skin tone", "kiss": "kiss: man, man, light skin tone"}
+        (self.work / "72x72").mkdir()
+        rows = ["file\tcaption\tkind\tgroup\tsubgroup"]
+        for number in range(60):
+            name = list(names)[number % len(names)]
+            shutil.copy(EMOJI / f"{name}.png", self.work / "72x72" / f"{number}.png")
+            rows.append(f"{number}.png\t{names[name]}\tperson\tPeople\tperson")
+        (self.work / "captions.tsv").write_text("\n".join(rows) + "\n")
+        for output in ("one", "two"):
+            self.good("train", ".", "--output", output, "--steps", 2, "--batch", 8, of=self.program)
+        self.good("train-questions", ".", "one", "--steps", 2, "--batch", 8, "--views", 1, of=self.program)
+        text = self.good("evaluate", ".", "one", of=self.program)
+        self.assertRegex(text, r"recall@1 +10 .*\n.*new combinations +9 .*\n.*new kinds +1 ")
+        self.assertIn("half of them are yes", text)
+        self.assertEqual((self.work / "one" / "model.safetensors").read_bytes(),
+                         (self.work / "two" / "model.safetensors").read_bytes())
+        (self.work / "72x72" / "7.png").write_text("this is no picture")
+        done = self.call("evaluate", ".", "one", of=self.program)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("7.png", done.stderr)
+
+    def test_ask(self):
+        question = "is there a hat?"
+        for name, answer in (("woman-cook", "yes"), ("wolf", "no")):
+            text = self.good("ask", EMOJI / f"{name}.png", question, "--model", CLIP, "--html", "a.html", "--svg",
+                             "a.svg", of=self.program)
+            self.assertRegex(text, rf"is there a hat\? {answer} \(\d+\.\d%\)")
+        self.assertIn("<svg", (self.work / "a.svg").read_text()[:200])
+        for bad, part in (("is there a zeppelin?", 'the word "zeppelin", which the model has never seen'),
+                          ("", "has 0 words"), ("is there a hat is there a hat hat", "has 9 words")):
+            done = self.call("ask", EMOJI / "wolf.png", bad, "--model", CLIP, of=self.program)
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertIn(part, done.stderr)
+
+    def test_search(self):
+        lines = self.good("search", "woman cook", EMOJI, "--model", CLIP, "--top", 2, of=self.program).splitlines()
+        self.assertEqual(len(lines), 2)
+        self.assertIn("woman-cook.png", lines[0])
+        done = self.call("search", "zeppelin", EMOJI, "--model", CLIP, of=self.program)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("never seen", done.stderr)
+        done = self.call("search", "cook", self.work, "--model", CLIP, of=self.program)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("there is no picture", done.stderr)

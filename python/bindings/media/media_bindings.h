@@ -12,6 +12,7 @@ namespace headway::python {
 void bind_sounds(nb::module_& module);
 void bind_pictures(nb::module_& module);
 void bind_picture_classifier(nb::module_& module);
+void bind_captioner(nb::module_& module);
 
 // A named tuple of headway._perception.
 inline nb::object perception_type(const char* name) { return nb::module_::import_("headway._perception").attr(name); }

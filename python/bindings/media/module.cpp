@@ -17,4 +17,5 @@ NB_MODULE(_media, module) {
   headway::python::bind_sounds(module);
   headway::python::bind_pictures(module);
   headway::python::bind_picture_classifier(module);
+  headway::python::bind_captioner(module);
 }
