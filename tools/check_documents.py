@@ -20,6 +20,8 @@ import small_translator
 # Each .md and .zh-CN.md.
 DOCUMENTS = ["README", "docs/multi_head_attention", "docs/training", "docs/translation", "docs/fine_tuning",
              "docs/generation", "docs/models", "docs/media", "docs/gpu"]
+# Pages that are translated too, but whose code is looked at alone: the examples build their own programs.
+ILLUSTRATED = ["docs/gallery"]
 # Headers of libheadway_text; their snippets find the directory "model", which is "opus-mt-en-de" too, the training config
 # "run.json", and what small_bert.write_all() and small_families.write_all() write.
 TEXT_HEADERS = re.compile(r"#include <headway/(token\w+|text\w*|transl\w+|transformer_model|attention_view|"
@@ -43,7 +45,7 @@ def headings(text):
 
 def bare_blocks(text):
     """All fenced blocks without their comments, which are translated."""
-    return [(language, [re.sub(COMMENTS[language], "", line).rstrip() for line in code.splitlines()])
+    return [(language, [re.sub(COMMENTS.get(language, "$^"), "", line).rstrip() for line in code.splitlines()])
             for language, code in blocks(text)]
 
 
@@ -75,6 +77,9 @@ def compile_and_run(code, name, options):
 
 def check_translation(name):
     """Checks that a document and its translation have the same headings and code; returns the document's text."""
+    for ending in (".md", ".zh-CN.md"):
+        if not (ROOT / f"{name}{ending}").exists():
+            raise SystemExit(f"{name}: there is no {name}{ending}")
     first, second = [(ROOT / f"{name}{ending}").read_text(encoding="utf-8") for ending in (".md", ".zh-CN.md")]
     if headings(first) != headings(second):
         raise SystemExit(f"{name}: the translation has other headings: {headings(first)} and {headings(second)}")
@@ -93,12 +98,14 @@ def check_links(path):
 
 def check_texts():
     """What needs nothing built: translations and links."""
-    for name in DOCUMENTS:
+    examples = sorted({str(page.parent.relative_to(ROOT) / "README") for page in ROOT.glob("examples/*/README*.md")})
+    names = [*DOCUMENTS, *ILLUSTRATED, *examples]
+    for name in names:
         check_translation(name)
-    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*/*.md"), *ROOT.glob("models/*/*.md")]
     for page in pages:
         check_links(page)
-    print(f"documents: {len(DOCUMENTS)} translations have the same shape, the links of {len(pages)} pages lead somewhere")
+    print(f"documents: {len(names)} translations have the same shape, the links of {len(pages)} pages lead somewhere")
 
 
 def check_document(name, options, walkthrough):

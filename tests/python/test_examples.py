@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-EXAMPLES = pathlib.Path(__file__).parents[2] / "examples" / "python"
+ROOT = pathlib.Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples" / "python"
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
@@ -23,3 +24,20 @@ def test_notebook(path):
         if cell["cell_type"] == "code":
             exec(compile("".join(cell["source"]), f"{path.name}: {cell['id']}", "exec"), names)
     assert names
+
+
+def run_with_model(name, model, samples):
+    script = ROOT / "examples" / name / f"{name}.py"
+    files = sorted((ROOT / "examples" / name / "samples").glob(samples))
+    result = subprocess.run([sys.executable, script, ROOT / "models" / model, *files], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    return [line.split(": ")[1] for line in result.stdout.splitlines()]
+
+
+def test_gestures():
+    assert run_with_model("gestures", "gestures", "*.csv") == ["clockwise", "counter clockwise", "move", "stop"]
+
+
+def test_video():
+    pytest.importorskip("headway._media")
+    assert run_with_model("video", "video-digits", "*.png") == ["digit 3 grows", "digit 2 turns clockwise"]

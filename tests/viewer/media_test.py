@@ -52,6 +52,14 @@ class PictureTest(MediaTest):
         self.browser.key("Escape")
         self.assertIn("Point at a word or a place", self.text("#readout"))
 
+    def test_every_word_has_a_picture(self):
+        self.assertEqual([self.text(f".strip-tile:nth-child({i}) bdi") for i in (1, 2, 3, 4)],
+                         ["Picture", "sun", "above", "sea"])
+        self.browser.mouse("mouseMoved", *self.middle(".strip-tile", 3))
+        self.assertTrue(self.text("#readout").startswith("sea"))
+        self.browser.click(*self.middle(".strip-tile", 3))
+        self.assertEqual(self.text(".word.pinned"), "sea")
+
     def test_heads_are_pictures(self):
         self.assertEqual(self.count(".tile"), 3 + 3)
         self.assertTrue(self.is_drawn(".tile canvas"))
