@@ -82,13 +82,15 @@ DigitString make_string(const std::vector<Speaker>& speakers, std::uint64_t inde
   if (options.for_training && random.chance(0.02)) return without_digits(random, options.seconds);
   const Speaker& speaker =
       speakers.at(static_cast<std::size_t>(random.integer(0, static_cast<std::int64_t>(speakers.size()) - 1)));
-  const std::int64_t count = random.integer(options.fewest, options.wide && random.chance(0.3) ? kMostDigits : options.most);
+  const std::int64_t count =
+      random.integer(options.fewest, options.wide && random.chance(0.3) ? kMostDigits : options.most);
   const double range = options.for_training ? 0.2 : 0.15;
   const double speed = std::exp(random.uniform(-range, range));
   const double tempo = options.for_training && random.chance(0.4) ? std::exp(random.uniform(-0.35, 0.3)) : 1.0;
 
   DigitString result;
-  append_silence(result.samples, options.wide && random.chance(0.3) ? random.uniform(0.5, 4.0) : random.uniform(0.02, 0.5));
+  append_silence(result.samples,
+                 options.wide && random.chance(0.3) ? random.uniform(0.5, 4.0) : random.uniform(0.02, 0.5));
   const auto most = static_cast<std::size_t>(options.seconds * kRate);
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t digit = random.integer(0, 9);

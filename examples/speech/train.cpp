@@ -93,8 +93,11 @@ int train(example::Arguments& arguments) {
     std::vector<headway::Tensor> features;
     std::vector<DigitString> strings;
     const Stage stage = from.empty() ? stage_of(position.index, run.steps) : kLastStage;
-    const StringOptions options = {
-        .seed = run.seed, .seconds = stage.seconds, .fewest = 1, .most = stage.most_digits, .for_training = true,
+    const StringOptions options = {.seed = run.seed,
+                                   .seconds = stage.seconds,
+                                   .fewest = 1,
+                                   .most = stage.most_digits,
+                                   .for_training = true,
                                    .wide = !from.empty()};
     for (std::int64_t i = 0; i < stage.batch; ++i) {
       const auto index = static_cast<std::uint64_t>(position.index * 64 + i);
