@@ -8,6 +8,7 @@
 #include <new>
 
 #include "bindings/media/media_bindings.h"
+#include "headway/error.h"
 
 namespace headway::python {
 namespace {
