@@ -64,7 +64,8 @@ function layoutOf(width, highest) {
   const rows = part().queries.length;
   const keys = part().keys.length;
   const bolder = hasMedia() ? 1.1 : 1;
-  const left = Math.ceil(longestLabel(axisNames("query"), Math.min(130, width * 0.25)) * bolder) + 14;
+  const widest = Math.min(hasMedia() ? 180 : 130, width * 0.25);
+  const left = Math.ceil(longestLabel(axisNames("query"), widest) * bolder) + 14;
   const longest = longestLabel(axisNames("key"), 96) + 6; // bold ones are a little longer
   let right = 4;
   let cell = Math.min(LARGEST_CELL, (width - left - right) / keys);

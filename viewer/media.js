@@ -239,6 +239,13 @@ function aspectOf(medium) {
   return medium.width > 0 ? (medium.height * medium.frames) / medium.width : medium.rows / medium.columns;
 }
 
+// How many frames of a tile stand side by side: nearly a square, without a gap at the end where that is possible.
+function framesPerLine(frames) {
+  const side = Math.ceil(Math.sqrt(frames));
+  for (let count = side; count <= 2 * side; ++count) if (frames % count === 0) return count;
+  return side;
+}
+
 // Where frames lie for a width: {perLine, width, height, total, totalHeight, bar}; a picture is one frame.
 function frameLayout(medium, width, smallest, bar) {
   const gap = medium.frames > 1 ? 4 : 0;

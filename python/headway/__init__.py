@@ -76,6 +76,9 @@ _TEXT_NAMES = frozenset(
         "ModelResult",
         "PromptCache",
         "QuestionAnswerer",
+        "Recommendations",
+        "RecommendedItem",
+        "SequenceRecommender",
         "StreamingDecoder",
         "TaggedSpan",
         "TextClassifier",
@@ -93,10 +96,16 @@ _TEXT_NAMES = frozenset(
 # What headway._perception has; libheadway_media is loaded when one of them is first asked for.
 _MEDIA_NAMES = frozenset(
     {
+        "Caption",
+        "ImageCaptioner",
         "LogMelOptions",
         "Picture",
+        "PictureClassifier",
         "PictureInput",
         "Sound",
+        "Transcriber",
+        "TranscribedWord",
+        "Transcript",
         "encode_png",
         "log_mel",
         "parse_picture",

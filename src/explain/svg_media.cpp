@@ -194,7 +194,7 @@ void draw_frames(MediaCanvas& canvas, const MediaRows& rows) {
     const double most_share = std::max(1e-9, *std::max_element(shares.begin(), shares.end()));
     for (std::int64_t frame = 0; frame < medium.frames; ++frame) {
       const double x = kMediaMargin + static_cast<double>(frame % columns) * (width + kGap);
-      const double y = canvas.y + static_cast<double>(frame / columns) * (height + kBars + 26);
+      const double y = canvas.y + static_cast<double>(frame / columns) * (height + kBars + 4);
       const double share = shares[static_cast<std::size_t>(frame)];
       canvas.body += window_of(medium, size, frame, x, y, width, height);
       canvas.body += lit_frame(medium, light, frame, svg_box(x, y, width, height));

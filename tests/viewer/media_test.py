@@ -11,6 +11,12 @@ from page_case import PageTest, main, setUpModule, tearDownModule
 class MediaTest(PageTest):
     """A page with a medium."""
 
+    def open(self, fragment=""):
+        """Opens the page and waits until its picture has been decoded."""
+        super().open(fragment)
+        while not self.is_drawn("canvas.medium"):
+            pass
+
     def colour(self, x, y, canvas="canvas.medium"):
         """Red, green and blue at a place of a canvas, both from 0 to 1."""
         return self.js(f"(() => {{ const c = document.querySelector({json.dumps(canvas)});"
