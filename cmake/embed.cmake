@@ -3,7 +3,7 @@
 # Included, it adds that step and sets headway_viewer_source to the file.
 
 # The page's scripts, in the order in which they need each other.
-set(headway_viewer_scripts strings weights tokens heatmap state media sound stage sentence heads detail export main)
+set(headway_viewer_scripts strings weights tokens heatmap state media sound stage strip sentence heads detail export main)
 
 if(CMAKE_SCRIPT_MODE_FILE)
   file(READ ${VIEWER}/page.html page)

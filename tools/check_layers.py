@@ -36,7 +36,7 @@ FOLDERS = {
     "explain": GENERATE | {"tasks"},
     # The media library.
     "media": CORE,
-    "perception": GENERATE | {"media", "tasks"},
+    "perception": GENERATE | {"media", "tasks", "explain"},
 }
 # Single files that may know more than their folder.
 EXCEPTIONS = {"src/dist/attention": OPS}

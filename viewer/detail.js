@@ -26,8 +26,8 @@ function longestLabel(tokens, most) {
   return longest;
 }
 
-// What stands along an axis of places instead of their names: rows of a picture, frames, seconds; [{at, text}] with `at`
-// in tokens, or null where the tokens' own names do.
+// What stands along an axis of places instead of their names: rows of a picture, frames, seconds; [{at, text}] with
+// `at` in tokens, or null where the tokens' own names do.
 function axisTicks(side) {
   const medium = gridOf(side);
   if (!medium) return null;
@@ -37,8 +37,9 @@ function axisTicks(side) {
     for (let i = 0; i < count; ++i) ticks.push({ at: medium.first + (i + 0.5) * cells, text: text(i) });
   };
   if (medium.kind === "picture") add(medium.rows, medium.columns, (i) => say("rowTick", i + 1));
-  else if (medium.kind === "video") add(medium.frames, medium.cells, (i) => (side === "key" ? String(i + 1) : say("frame", i + 1)));
-  else if (medium.seconds > 0) {
+  else if (medium.kind === "video") {
+    add(medium.frames, medium.cells, (i) => (side === "key" ? String(i + 1) : say("frame", i + 1)));
+  } else if (medium.seconds > 0) {
     for (const { column, text } of timeTicks(medium, 8)) ticks.push({ at: medium.first + column, text });
   } else add(medium.columns, 1, (i) => String(i + 1));
   return ticks;
@@ -62,7 +63,9 @@ function eachTick(ticks, { start, length, pixels }, room, paint) {
 function layoutOf(width, highest) {
   const rows = part().queries.length;
   const keys = part().keys.length;
-  const left = Math.ceil(longestLabel(axisNames("query"), Math.min(130, width * 0.25))) + 14;
+  const bolder = hasMedia() ? 1.1 : 1;
+  const widest = Math.min(hasMedia() ? 180 : 130, width * 0.25);
+  const left = Math.ceil(longestLabel(axisNames("query"), widest) * bolder) + 14;
   const longest = longestLabel(axisNames("key"), 96) + 6; // bold ones are a little longer
   let right = 4;
   let cell = Math.min(LARGEST_CELL, (width - left - right) / keys);

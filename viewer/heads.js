@@ -26,8 +26,8 @@ function makeTile(view, name) {
   button.addEventListener("click", (event) => (event.shiftKey ? compareWith(view) : chooseView(view)));
   compare.addEventListener("click", () => compareWith(view));
   const medium = tileSide() ? gridOf(tileSide()) : null;
-  const lines = medium ? Math.ceil(Math.sqrt(medium.frames)) : 1; // of a video's frames
-  const shape = medium ? Math.ceil(medium.frames / lines) / lines / aspectOf(medium)
+  const perLine = medium ? framesPerLine(medium.frames) : 1;
+  const shape = medium ? perLine / Math.ceil(medium.frames / perLine) / aspectOf(medium)
     : part().keys.length / part().queries.length;
   frame.style.aspectRatio = String(Math.min(2, Math.max(0.6, shape)));
   tilesInSight.observe(element);
@@ -130,8 +130,7 @@ function drawMediumTile(tile, matrix, word) {
   const medium = gridOf(side);
   const ratio = Math.min(2, window.devicePixelRatio || 1);
   const width = tile.canvas.width / ratio;
-  const lines = Math.ceil(Math.sqrt(medium.frames));
-  const perLine = Math.ceil(medium.frames / lines);
+  const perLine = framesPerLine(medium.frames);
   const layout = { perLine, gap: 0, bar: 0, width: width / perLine, height: (width / perLine) * aspectOf(medium) };
   const context = tile.canvas.getContext("2d");
   context.setTransform(ratio, 0, 0, ratio, 0, 0);

@@ -37,6 +37,7 @@ function renderPart() {
   renderChoices();
   renderSentences();
   renderStages();
+  renderStrip();
   renderLayer();
 }
 
@@ -49,6 +50,7 @@ function renderLayer() {
 function renderView() {
   renderChosenTiles();
   renderMaps();
+  drawStrip(matrixOf(state.part, state.view));
   renderActive();
   writeAddress();
   const wanted = [state.view, state.compared].filter((view) => view && !matrixOf(state.part, view));
@@ -57,6 +59,7 @@ function renderView() {
   Promise.all(wanted.map((view) => load(index, blockName(view)))).then(() => {
     if (index !== state.part) return;
     renderMaps();
+    drawStrip(matrixOf(state.part, state.view));
     renderActive();
     showPinned();
   }, showFailure);
@@ -73,6 +76,7 @@ function redrawAll() {
   for (const line of lines) line.shades.fill(-2);
   redrawTiles();
   renderMaps();
+  drawStrip(matrixOf(state.part, state.view));
   renderLegend();
   renderActive();
 }

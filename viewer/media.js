@@ -1,6 +1,6 @@
 // Media: the picture, sound, video or list that tokens are cut from, and the light that weights throw on it.
 const HEAT = [[11, 16, 43, 0.68], [59, 16, 107, 0.62], [163, 30, 107, 0.56], [232, 80, 52, 0.52], [253, 160, 30, 0.5],
-  [255, 232, 107, 0.46]]; // dark where nothing looks, bright at the strongest; the picture shows through
+  [255, 240, 196, 0.5]]; // dark where nothing looks, bright at the strongest; the picture shows through
 const LIGHT_SAMPLES = 48; // of a frame's longer side
 const INKS = ["--ink-0", "--ink-1", "--ink-2", "--ink-3", "--ink-4", "--ink-5"]; // of curves
 
@@ -239,6 +239,13 @@ function aspectOf(medium) {
   return medium.width > 0 ? (medium.height * medium.frames) / medium.width : medium.rows / medium.columns;
 }
 
+// How many frames of a tile stand side by side: nearly a square, without a gap at the end where that is possible.
+function framesPerLine(frames) {
+  const side = Math.ceil(Math.sqrt(frames));
+  for (let count = side; count <= 2 * side; ++count) if (frames % count === 0) return count;
+  return side;
+}
+
 // Where frames lie for a width: {perLine, width, height, total, totalHeight, bar}; a picture is one frame.
 function frameLayout(medium, width, smallest, bar) {
   const gap = medium.frames > 1 ? 4 : 0;
@@ -263,6 +270,16 @@ function cellBox(medium, layout, place) {
   return { x: box.x + place.column * width, y: box.y + place.row * height, width, height };
 }
 
+// Whole frames as tokens: the strongest stays clear, in an amber frame.
+function paintRim(context, box, light) {
+  context.globalAlpha = Math.min(1, light);
+  context.strokeStyle = "#f59e0b";
+  context.lineWidth = Math.max(2, box.width / 40);
+  const half = context.lineWidth / 2;
+  context.strokeRect(box.x + half, box.y + half, box.width - 2 * half, box.height - 2 * half);
+  context.globalAlpha = 1;
+}
+
 // Paints all frames; `light` is a number for each token, or null for the frames as they are.
 function paintFrames(context, medium, layout, light) {
   const smooth = light && smoothLight(medium, light);
@@ -276,6 +293,8 @@ function paintFrames(context, medium, layout, light) {
       context.fillStyle = cssColor("--scale-1");
       context.fillRect(box.x, box.y, box.width, box.height);
     }
-    if (smooth) paintLight(context, smooth, frame, box);
+    if (!smooth) continue;
+    paintLight(context, smooth, frame, box, medium.cells === 1 ? veilPixels : heatPixels);
+    if (medium.cells === 1) paintRim(context, box, smooth.frames[frame][0] * smooth.factor);
   }
 }

@@ -181,11 +181,13 @@ function fitStages() {
 
 function renderActiveStages(matrix) {
   for (const stage of stages) stage.draw(active(), matrix);
+  markStrip();
 }
 
 // When a picture has been decoded.
 function redrawMedia() {
   if (document.documentElement.dataset.ready !== "true") return;
   redrawTiles();
+  drawStrip(matrixOf(state.part, state.view));
   renderActive();
 }

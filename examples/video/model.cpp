@@ -39,7 +39,10 @@ DividedResult DividedLayer::forward(const Tensor& input, headway::Weights weight
 
 VideoModel::VideoModel(const VideoOptions& options)
     : options_(options),
-      patches_({.in_features = options.tubelet * options.patch * options.patch, .out_features = options.width}),
+      patches_({.in_features = options.tubelet * options.patch * options.patch,
+                .out_features = options.stem,
+                .activation = headway::Activation::gelu}),
+      tokens_({.in_features = options.stem, .out_features = options.width}),
       norm_({.width = options.width}),
       answer_({.embed_dim = options.width, .num_heads = options.heads}),
       answer_norm_({.width = options.width}),
@@ -49,6 +52,7 @@ VideoModel::VideoModel(const VideoOptions& options)
     return headway::scale(Tensor::randn({rows, options.width}, headway::next_random_seed()), 0.1);
   };
   add_module("patches", patches_);
+  add_module("tokens", tokens_);
   space_positions_ = add_parameter("space_positions", random(options.places()));
   time_positions_ = add_parameter("time_positions", random(options.times()));
   for (std::int64_t i = 0; i < options.layers; ++i) {
@@ -64,12 +68,17 @@ VideoModel::VideoModel(const VideoOptions& options)
 
 VideoResult VideoModel::forward(const Tensor& clips, headway::Weights weights) const {
   const std::int64_t batch = clips.size(0), times = options_.times(), columns = options_.columns();
-  const std::int64_t patch = options_.patch, tubelet = options_.tubelet, places = options_.places();
-  // Cut frames into blocks of tubelet x patch x patch pixels: [batch, T, P, pixels of a block].
-  const Tensor cut = clips.reshape({batch, times, tubelet, columns, patch, columns, patch})
-                         .permute({0, 1, 3, 5, 2, 4, 6})
-                         .reshape({batch, times, places, tubelet * patch * patch});
-  Tensor x = patches_.forward(cut - 0.3) + space_positions_.get() + time_positions_.get().unsqueeze(1);
+  const std::int64_t patch = options_.patch, places = options_.places();
+  // Blocks of tubelet x patch x patch pixels: [batch, T, P, pixels of a block].
+  std::vector<Tensor> blocks;
+  for (std::int64_t place = 0; place < places; ++place) {
+    const std::int64_t top = place / columns * options_.stride, left = place % columns * options_.stride;
+    blocks.push_back(clips.slice(2, top, top + patch)
+                         .slice(3, left, left + patch)
+                         .reshape({batch, times, options_.tubelet * patch * patch}));
+  }
+  const Tensor pixels = (headway::stack(blocks, 2) - 0.25) * 4.0;  // about zero, with a deviation of about one
+  Tensor x = tokens_.forward(patches_.forward(pixels)) + space_positions_.get() + time_positions_.get().unsqueeze(1);
   VideoResult result;
   for (const DividedLayer& layer : layers_) {
     const DividedResult step = layer.forward(x, weights);
@@ -95,6 +104,8 @@ void VideoModel::save(const std::filesystem::path& directory) const {
                                                          {"side", kSide},
                                                          {"tubelet", options_.tubelet},
                                                          {"patch", options_.patch},
+                                                         {"stride", options_.stride},
+                                                         {"stem", options_.stem},
                                                          {"width", options_.width},
                                                          {"heads", options_.heads},
                                                          {"layers", options_.layers},
@@ -107,12 +118,13 @@ VideoModel VideoModel::load(const std::filesystem::path& directory) {
   config.expect("side", kSide);
   VideoOptions options = {.tubelet = config.between("tubelet", 1, kFrames),
                           .patch = config.between("patch", 1, kSide),
+                          .stride = config.between("stride", 1, kSide),
+                          .stem = config.between("stem", 1, 16384),
                           .width = config.between("width", 1, 4096),
                           .heads = config.between("heads", 1, 64),
                           .layers = config.between("layers", 1, 64),
                           .hidden = config.between("hidden", 1, 16384)};
   config.check_divides("tubelet", kFrames);
-  config.check_divides("patch", kSide);
   config.check_divides("heads", options.width);
   VideoModel model(options);
   example::load_weights(model, directory / "model.safetensors");

@@ -15,14 +15,16 @@ namespace video {
 
 struct VideoOptions {
   std::int64_t tubelet = 2;  // frames of a patch
-  std::int64_t patch = 8;    // pixels of a patch's side
+  std::int64_t patch = 12;   // pixels of a patch's side
+  std::int64_t stride = 6;   // pixels from a patch to the next one: patches overlap
+  std::int64_t stem = 192;   // between the two products that make a patch a token
   std::int64_t width = 96;
   std::int64_t heads = 4;
   std::int64_t layers = 3;
   std::int64_t hidden = 288;  // of the feed-forward networks
 
   std::int64_t times() const { return kFrames / tubelet; }
-  std::int64_t columns() const { return kSide / patch; }
+  std::int64_t columns() const { return (kSide - patch) / stride + 1; }
   std::int64_t places() const { return columns() * columns(); }
 };
 
@@ -66,6 +68,7 @@ class VideoModel : public headway::Module {
  private:
   VideoOptions options_;
   headway::Linear patches_;
+  headway::Linear tokens_;
   headway::Parameter space_positions_;  // (P, width)
   headway::Parameter time_positions_;   // (T, width)
   std::vector<DividedLayer> layers_;

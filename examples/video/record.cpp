@@ -65,7 +65,7 @@ headway::AttentionRecord record(const VideoModel& model, const Tensor& pixels, c
     return {
         .name = part, .queries = patches, .keys = patches, .layers = {}, .query_medium = medium, .key_medium = medium};
   };
-  headway::AttentionPart answers = {.name = "answers",
+  headway::AttentionPart answers = {.name = "cross",
                                     .queries = {action, digit},
                                     .keys = patches,
                                     .layers = {answer.result.answers.select(0, 0)},

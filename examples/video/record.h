@@ -17,7 +17,7 @@ struct Answer {
 // The answer for one clip [frames, side, side].
 Answer answer(const VideoModel& model, const headway::Tensor& pixels);
 
-// "answers": from the words to the patches of all times; "space" and "time": from patches to patches, layer by layer.
+// "cross": from the words to the patches of all times; "space" and "time": from patches to patches, layer by layer.
 headway::AttentionRecord record(const VideoModel& model, const headway::Tensor& pixels, const Answer& answer,
                                 const std::string& name);
 

@@ -2,6 +2,7 @@
 #include <headway/image.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <iostream>
@@ -48,12 +49,14 @@ Labels labels_of(const std::vector<Clip>& clips) {
 }
 
 int train(example::Arguments& arguments) {
-  example::TrainingRun run = {.output = "video-digits", .steps = 1500, .learning_rate = 2e-3};
+  example::TrainingRun run = {.output = "video-digits", .steps = 5000, .learning_rate = 2e-3};
   run.read(arguments);
   const std::int64_t batch = arguments.integer("batch", 32);
   video::VideoOptions options;
   options.tubelet = arguments.integer("tubelet", options.tubelet);
   options.patch = arguments.integer("patch", options.patch);
+  options.stride = arguments.integer("stride", options.stride);
+  options.stem = arguments.integer("stem", options.stem);
   options.width = arguments.integer("width", options.width);
   options.heads = arguments.integer("heads", options.heads);
   options.layers = arguments.integer("layers", options.layers);
@@ -86,6 +89,7 @@ int evaluate(example::Arguments& arguments) {
 
   const headway::NoGradGuard guard;
   std::int64_t both = 0, action_right = 0, digit_right = 0;
+  std::array<std::int64_t, video::kActionCount> of_action = {}, of_action_right = {};
   for (std::size_t begin = 0; begin < clips.size(); begin += 64) {
     const std::vector<Clip> some(clips.begin() + static_cast<std::ptrdiff_t>(begin),
                                  clips.begin() + static_cast<std::ptrdiff_t>(std::min(begin + 64, clips.size())));
@@ -96,6 +100,8 @@ int evaluate(example::Arguments& arguments) {
       const bool action = static_cast<std::int64_t>(actions[i]) == some[i].action;
       const bool digit = static_cast<std::int64_t>(digits[i]) == some[i].digit;
       action_right += action ? 1 : 0;
+      ++of_action[static_cast<std::size_t>(some[i].action)];
+      of_action_right[static_cast<std::size_t>(some[i].action)] += action ? 1 : 0;
       digit_right += digit ? 1 : 0;
       both += action && digit ? 1 : 0;
     }
@@ -106,6 +112,10 @@ int evaluate(example::Arguments& arguments) {
   std::printf("%zu clips of digits that training has not seen\n", clips.size());
   std::printf("action and digit right  %.2f %%\naction right            %.2f %%\ndigit right             %.2f %%\n",
               percent(both), percent(action_right), percent(digit_right));
+  for (std::size_t i = 0; i < of_action.size(); ++i) {
+    std::printf("  %-23s %lld of %lld actions right\n", video::kActions[i].c_str(),
+                static_cast<long long>(of_action_right[i]), static_cast<long long>(of_action[i]));
+  }
   return 0;
 }
 
@@ -144,7 +154,7 @@ int classify(example::Arguments& arguments) {
   const std::string name = std::filesystem::path(arguments.files()[0]).filename().string();
   const headway::AttentionRecord record = video::record(model, clip.pixels, answer, name);
   if (!page.empty()) example::write_text(page, headway::attention_html(record));
-  if (!picture.empty()) example::write_text(picture, headway::attention_svg(record, {.part = "answers"}));
+  if (!picture.empty()) example::write_text(picture, headway::attention_svg(record, {.part = "cross"}));
   return 0;
 }
 

@@ -79,6 +79,9 @@ _TEXT_NAMES = frozenset(
         "ModelResult",
         "PromptCache",
         "QuestionAnswerer",
+        "Recommendations",
+        "RecommendedItem",
+        "SequenceRecommender",
         "StreamingDecoder",
         "TaggedSpan",
         "TextClassifier",
@@ -96,8 +99,11 @@ _TEXT_NAMES = frozenset(
 # What headway._perception has; libheadway_media is loaded when one of them is first asked for.
 _MEDIA_NAMES = frozenset(
     {
+        "Caption",
+        "ImageCaptioner",
         "LogMelOptions",
         "Picture",
+        "PictureClassifier",
         "PictureInput",
         "Sound",
         "encode_png",

@@ -51,6 +51,9 @@ from headway._models import ModelCache as ModelCache
 from headway._models import ModelResult as ModelResult
 from headway._models import PromptCache as PromptCache
 from headway._models import QuestionAnswerer as QuestionAnswerer
+from headway._models import Recommendations as Recommendations
+from headway._models import RecommendedItem as RecommendedItem
+from headway._models import SequenceRecommender as SequenceRecommender
 from headway._models import StreamingDecoder as StreamingDecoder
 from headway._models import TaggedSpan as TaggedSpan
 from headway._models import TextClassifier as TextClassifier
@@ -63,8 +66,11 @@ from headway._models import TokenTagger as TokenTagger
 from headway._models import TokenizedText as TokenizedText
 from headway._models import TransformerModel as TransformerModel
 from headway._models import load_model as load_model
+from headway._perception import Caption as Caption
+from headway._perception import ImageCaptioner as ImageCaptioner
 from headway._perception import LogMelOptions as LogMelOptions
 from headway._perception import Picture as Picture
+from headway._perception import PictureClassifier as PictureClassifier
 from headway._perception import PictureInput as PictureInput
 from headway._perception import Sound as Sound
 from headway._perception import encode_png as encode_png

@@ -1,7 +1,8 @@
 import os
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
-from headway._perception import Picture, Sound
+from headway._models import LabelScore, TextTokenizer, TransformerModel
+from headway._perception import Caption, Picture, Sound
 
 _Path = str | os.PathLike[str]
 # An array of any library; results are of its kind.
@@ -75,3 +76,51 @@ def resize(
 def picture_tensor(picture: Picture | _Array, input: PictureInput = ...) -> _Array: ...
 
 def spectrogram_picture(log_mel: _Array) -> _Array: ...
+
+class ImageCaptioner:
+    def __init__(
+        self,
+        directory: _Path,
+        device: str = "cpu",
+        dtype: Literal["float32", "float16", "bfloat16"] | None = None,
+    ) -> None: ...
+
+    @property
+    def model(self) -> TransformerModel: ...
+
+    @property
+    def tokenizer(self) -> TextTokenizer | None: ...
+
+    def caption(
+        self,
+        picture: Any,
+        *,
+        beams: int | None = None,
+        max_new_tokens: int | None = None,
+        length_penalty: float | None = None,
+    ) -> Any: ...
+
+    def attention(self, picture: _Path | Picture | _Array, caption: Caption) -> list[_Array]: ...
+
+class PictureClassifier:
+    def __init__(
+        self,
+        directory: _Path,
+        device: str = "cpu",
+        dtype: Literal["float32", "float16", "bfloat16"] | None = None,
+    ) -> None: ...
+
+    @overload
+    def classify(self, picture: list[Any], *, most: int = 0) -> list[list[LabelScore]]: ...
+
+    @overload
+    def classify(self, picture: _Path | Picture | _Array, *, most: int = 0) -> list[LabelScore]: ...
+
+    @property
+    def labels(self) -> list[str]: ...
+
+    @property
+    def input(self) -> PictureInput: ...
+
+    @property
+    def model(self) -> TransformerModel: ...

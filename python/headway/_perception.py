@@ -4,7 +4,9 @@ from typing import Any, NamedTuple
 
 from headway import _MEDIA_NAMES
 from headway._media import (
+    ImageCaptioner,
     LogMelOptions,
+    PictureClassifier,
     PictureInput,
     encode_png,
     log_mel,
@@ -41,3 +43,12 @@ class Picture(NamedTuple):
 
     pixels: Any  # [height, width, channels], float32, 0 to 1
     notes: str  # what was changed; empty: nothing
+
+
+class Caption(NamedTuple):
+    """What a picture shows."""
+
+    text: str  # empty without a tokenizer
+    score: float  # log-probability / length ** length_penalty
+    tokens: list  # with the end token
+    notes: str  # what was changed in the picture; empty: nothing

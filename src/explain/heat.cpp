@@ -14,7 +14,7 @@ constexpr std::array<Heat, 6> kHeat = {{{{0x0B, 0x10, 0x2B}, 0.68},
                                         {{0xA3, 0x1E, 0x6B}, 0.56},
                                         {{0xE8, 0x50, 0x34}, 0.52},
                                         {{0xFD, 0xA0, 0x1E}, 0.50},
-                                        {{0xFF, 0xE8, 0x6B}, 0.46}}};
+                                        {{0xFF, 0xF0, 0xC4}, 0.50}}};
 
 double mixed(double from, double to, double part) { return from + part * (to - from); }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/internal_api.h"
 #include "headway/text_tokenizer.h"
 
 namespace headway::inline v0::internal {
@@ -14,6 +15,6 @@ namespace headway::inline v0::internal {
 std::vector<std::string> shown_tokens(const TextTokenizer& tokenizer, const TokenizedText& tokens,
                                       const std::vector<std::string>& texts);
 // The same of a token without its text.
-std::string shown_token(const TextTokenizer& tokenizer, std::int64_t id);
+HEADWAY_INTERNAL_API std::string shown_token(const TextTokenizer& tokenizer, std::int64_t id);
 
 }  // namespace headway::inline v0::internal

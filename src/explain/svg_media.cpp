@@ -57,7 +57,17 @@ Light light_of(const AttentionMedium& medium, const MediaRow& row, std::int64_t 
   return light;
 }
 
+// A frame that is one token: the strongest stays clear, in an amber rim.
+std::string lit_whole(double shade, const std::string& box) {
+  return "<rect fill=\"#0b102b\"" + box + svg_attribute("fill-opacity", 0.75 * (1.0 - shade)) +
+         "/><rect fill=\"none\"" + box + " stroke=\"#f59e0b\" stroke-width=\"2.5\"" +
+         svg_attribute("stroke-opacity", shade) + "/>";
+}
+
 std::string lit_frame(const AttentionMedium& medium, const Light& light, std::int64_t frame, const std::string& box) {
+  if (medium.rows * medium.columns == 1 && medium.frames > 1) {
+    return lit_whole(static_cast<double>(light.frames[static_cast<std::size_t>(frame)].front()), box);
+  }
   return image(
       heat_png(light.frames[static_cast<std::size_t>(frame)], medium.rows * light.scale, medium.columns * light.scale),
       box);
@@ -184,7 +194,7 @@ void draw_frames(MediaCanvas& canvas, const MediaRows& rows) {
     const double most_share = std::max(1e-9, *std::max_element(shares.begin(), shares.end()));
     for (std::int64_t frame = 0; frame < medium.frames; ++frame) {
       const double x = kMediaMargin + static_cast<double>(frame % columns) * (width + kGap);
-      const double y = canvas.y + static_cast<double>(frame / columns) * (height + kBars + 26);
+      const double y = canvas.y + static_cast<double>(frame / columns) * (height + kBars + 4);
       const double share = shares[static_cast<std::size_t>(frame)];
       canvas.body += window_of(medium, size, frame, x, y, width, height);
       canvas.body += lit_frame(medium, light, frame, svg_box(x, y, width, height));

@@ -117,8 +117,8 @@ PictureFile decode_jpeg(std::string_view bytes, const std::string& about) {
   JpegReader reader;
   reader.bytes = bytes;
   const auto run = [&](void (*step)(JpegReader&)) {
-    check(completes(reader, step) && !reader.is_damaged, about,
-          ": a broken JPEG file: ", visible_token(reader.message));
+    if (completes(reader, step) && !reader.is_damaged) return;
+    fail(about, ": a broken JPEG file: ", visible_token(reader.message));
   };
   run(read_jpeg_header);
   PictureFile picture;

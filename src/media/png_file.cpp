@@ -67,7 +67,7 @@ PictureFile decode_png(std::string_view bytes, const std::string& about) {
   PngReader reader;
   reader.bytes = bytes;
   const auto run = [&](void (*step)(PngReader&)) {
-    check(completes(reader, step), about, ": a broken PNG file: ", visible_token(reader.message));
+    if (!completes(reader, step)) fail(about, ": a broken PNG file: ", visible_token(reader.message));
   };
   run(read_png_header);
   check(reader.info != nullptr, about, ": no memory to read a PNG file");

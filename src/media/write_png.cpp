@@ -95,7 +95,7 @@ std::string encode_png(const Tensor& pixels) {
   writer.width = static_cast<png_uint_32>(values.size(1));
   writer.colours = kColours[static_cast<std::size_t>(values.size(2))];
   writer.rows = rows.data();
-  check(completes(writer, write_png_picture), "encode_png: ", writer.message);
+  if (!completes(writer, write_png_picture)) fail("encode_png: ", writer.message);
   check(writer.info != nullptr, "encode_png: no memory");
   return std::move(writer.bytes);
 }

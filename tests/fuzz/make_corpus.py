@@ -7,6 +7,7 @@ import pathlib
 import struct
 import sys
 import zipfile
+import zlib
 
 BITS = {"F32": 32, "F64": 64, "BF16": 16, "F16": 16, "I32": 32, "I64": 64, "BOOL": 8, "U8": 8, "F4": 4, "F6_E2M3": 6,
         "F8_E4M3": 8, "C64": 64}
@@ -323,11 +324,62 @@ def sentence_pieces_seeds():
     return files | {"cut": files["map"][:-3]}
 
 
+def sound_seeds():
+    """WAV files of several depths, broken ones, other kinds and configs."""
+
+    def wav(kind, bits, channels, data, size=None):
+        form = struct.pack("<HHIIHH", kind, channels, 8000, 8000 * channels * bits // 8, channels * bits // 8, bits)
+        chunks = b"WAVEfmt " + struct.pack("<I", len(form)) + form + b"data"
+        chunks += struct.pack("<I", len(data) if size is None else size) + data
+        return b"RIFF" + struct.pack("<I", len(chunks)) + chunks
+
+    data = bytes(range(96))
+    files = {f"wav_{bits}_{channels}": wav(1, bits, channels, data) for bits in (8, 16, 24, 32) for channels in (1, 2)}
+    files |= {"float": wav(3, 32, 1, struct.pack("<4f", 0, 0.5, -1, 2)), "nan": wav(3, 32, 1, b"\xff" * 8),
+              "law": wav(7, 8, 1, data), "adpcm": wav(2, 4, 1, data), "cut": wav(1, 16, 1, data, 4000),
+              "silence": wav(1, 16, 1, bytes(8)), "none": wav(1, 16, 1, b""), "text": b"hello",
+              "flac": b"fLaC\0\0\0\x22" + bytes(40), "ogg": b"OggS" + bytes(60), "nothing": b"",
+              "au": b".snd" + struct.pack(">IIIII", 24, 8, 3, 8000, 1) + bytes(8),
+              "aiff": b"FORM\0\0\0\x2eAIFFCOMM\0\0\0\x12\0\1\0\0\0\4\0\x10\x40\x0b\xfa" + bytes(7) + b"SSND"}
+    config = {"feature_extractor_type": "WhisperFeatureExtractor", "feature_size": 40, "sampling_rate": 8000,
+              "n_fft": 200, "hop_length": 80, "chunk_length": 4}
+    return files | {"config": text_of(config), "long": text_of(config | {"chunk_length": 1e300})}
+
+
+def picture_seeds():
+    """PNG files of several kinds, a small JPEG, broken ones and configs."""
+
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    def png(depth, colours, rows, *chunks, width=2, height=2, interlace=0):
+        header = struct.pack(">IIBBBBB", width, height, depth, colours, 0, 0, interlace)
+        return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + b"".join(chunks)
+                + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+    palette = chunk(b"PLTE", bytes(12))
+    files = {"grey": png(8, 0, bytes(6)), "bits": png(1, 0, bytes(4)), "rgb": png(8, 2, bytes(14)),
+             "palette": png(2, 3, bytes(4), palette, chunk(b"tRNS", b"\0\x80")), "grey_alpha": png(8, 4, bytes(10)),
+             "rgba": png(8, 6, bytes(18)), "deep": png(16, 6, bytes(34)), "interlaced": png(8, 0, bytes(8), interlace=1),
+             "huge": png(8, 2, bytes(14), width=1 << 30, height=1 << 30), "few": png(8, 2, bytes(3)),
+             "filter": png(8, 0, b"\x09" * 6), "text": b"hello", "nothing": b""}
+    frame = bytes([8, 0, 8, 0, 8, 1, 1, 0x11, 0])
+    codes = bytes([0, 1] + [0] * 15 + [0]) + bytes([0x10, 1] + [0] * 15 + [0])
+    jpeg = b"\xff\xd8"
+    for marker, data in ((0xDB, bytes([0] + [1] * 64)), (0xC0, frame), (0xC4, codes), (0xDA, bytes([1, 1, 0, 0, 63, 0]))):
+        jpeg += bytes([0xFF, marker]) + struct.pack(">H", len(data) + 2) + data
+    exif = b"\xff\xe1\0\x22Exif\0\0II*\0\x08\0\0\0\1\0\x12\1\3\0\1\0\0\0\6" + bytes(7)
+    files |= {"jpeg": jpeg + b"\x3f\xff\xd9", "turned": jpeg[:2] + exif + jpeg[2:] + b"\x3f\xff\xd9", "cut": jpeg}
+    config = {"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 24}, "resample": 3,
+              "crop_size": {"height": 20, "width": 20}, "image_mean": [0.5, 0.4, 0.3], "image_std": [1, 1, 1]}
+    return files | {"config": text_of(config), "odd": text_of(config | {"size": -1})}
+
+
 SEEDS = {"safetensors": safetensors_seeds, "marian_config": marian_config_seeds, "model_config": model_config_seeds,
          "generation_config": generation_config_seeds, "training_config": training_config_seeds,
          "checkpoint": checkpoint_seeds, "tokenizer": tokenizer_seeds, "text_tokenizer": text_tokenizer_seeds,
          "sentence_pieces": sentence_pieces_seeds, "pairs": pairs_seeds, "examples": examples_seeds,
-         "sentences": sentences_seeds}
+         "sentences": sentences_seeds, "sound": sound_seeds, "picture": picture_seeds}
 
 
 def main():

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-EXAMPLES = pathlib.Path(__file__).parents[2] / "examples" / "python"
+ROOT = pathlib.Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples" / "python"
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
@@ -23,3 +24,35 @@ def test_notebook(path):
         if cell["cell_type"] == "code":
             exec(compile("".join(cell["source"]), f"{path.name}: {cell['id']}", "exec"), names)
     assert names
+
+
+def run_with_model(name, model, samples):
+    script = ROOT / "examples" / name / f"{name}.py"
+    files = sorted((ROOT / "examples" / name / "samples").glob(samples))
+    result = subprocess.run([sys.executable, script, ROOT / "models" / model, *files], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    return [line.split(": ")[1] for line in result.stdout.splitlines()]
+
+
+def test_gestures():
+    assert run_with_model("gestures", "gestures", "*.csv") == ["clockwise", "counter clockwise", "move", "stop"]
+
+
+def test_video():
+    pytest.importorskip("headway._media")
+    assert run_with_model("video", "video-digits", "*.png") == ["digit 3 grows", "digit 2 turns clockwise"]
+
+
+def test_recommend():
+    script = ROOT / "examples" / "recommend" / "recommend.py"
+    result = subprocess.run([sys.executable, script, "104,205,5197", "--count", "3"], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert len(lines) == 7 and lines[0].split("\t")[1:2] and lines[4].startswith("without 104 (share ")
+
+
+def test_language_model():
+    script = ROOT / "examples" / "language_model" / "language_model.py"
+    result = subprocess.run([sys.executable, script, "ROMEO:"], capture_output=True, text=True)
+    assert result.returncode == 0 and result.stdout.startswith("ROMEO:"), result.stderr
+    assert "layer 1, head 3: 1 back, weight 1.00" in result.stdout

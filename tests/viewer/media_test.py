@@ -11,6 +11,12 @@ from page_case import PageTest, main, setUpModule, tearDownModule
 class MediaTest(PageTest):
     """A page with a medium."""
 
+    def open(self, fragment=""):
+        """Opens the page and waits until its picture has been decoded."""
+        super().open(fragment)
+        while not self.is_drawn("canvas.medium"):
+            pass
+
     def colour(self, x, y, canvas="canvas.medium"):
         """Red, green and blue at a place of a canvas, both from 0 to 1."""
         return self.js(f"(() => {{ const c = document.querySelector({json.dumps(canvas)});"
@@ -51,6 +57,14 @@ class PictureTest(MediaTest):
         self.assertIn("key=11", self.js("location.hash"))
         self.browser.key("Escape")
         self.assertIn("Point at a word or a place", self.text("#readout"))
+
+    def test_every_word_has_a_picture(self):
+        self.assertEqual([self.text(f".strip-tile:nth-child({i}) bdi") for i in (1, 2, 3, 4)],
+                         ["Picture", "sun", "above", "sea"])
+        self.browser.mouse("mouseMoved", *self.middle(".strip-tile", 3))
+        self.assertTrue(self.text("#readout").startswith("sea"))
+        self.browser.click(*self.middle(".strip-tile", 3))
+        self.assertEqual(self.text(".word.pinned"), "sea")
 
     def test_heads_are_pictures(self):
         self.assertEqual(self.count(".tile"), 3 + 3)

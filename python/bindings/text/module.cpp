@@ -18,5 +18,6 @@ NB_MODULE(_text, module) {
   headway::python::bind_clip(module);
   headway::python::bind_text_tokenizer(module);
   headway::python::bind_tasks(module);
+  headway::python::bind_recommender(module);
   headway::python::bind_generation(module);
 }
