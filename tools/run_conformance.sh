@@ -34,7 +34,7 @@ fi
 build=${HEADWAY_CONFORMANCE_BUILD:-build/release}
 jobs=${JOBS:-$(nproc)}
 if [[ -z ${HEADWAY_CONFORMANCE_BUILD:-} ]]; then cmake --preset release > /dev/null; fi
-cmake --build "$build" -j "$jobs" --target headway headway_program nn_torch_test export_state_dicts translate_tokens
+cmake --build "$build" -j "$jobs" --target headway headway_program nn_torch_test export_state_dicts translate_tokens generate_from_features
 
 # The package where it lies: a plain build beside the library just built.
 cmake -S python -B build/conformance-python -G Ninja -DCMAKE_BUILD_TYPE=Release -DPython_EXECUTABLE="$python" \
@@ -92,4 +92,5 @@ for name in tasks_compare torch_differential hf_generate embeddings hf_models sh
 done
 suites "${all[@]}"
 suite tests/conformance/families.py  # which has processes of its own
+suite tests/conformance/families_features.py
 exit "$status"
