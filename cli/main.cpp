@@ -23,6 +23,9 @@ int main(int argument_count, char** arguments) {
   cli::add_attend(program);
   cli::add_generate(program);
   cli::add_summarize(program);
+#ifdef HEADWAY_PROGRAM_WITH_MEDIA
+  cli::add_classify_picture(program);
+#endif
   cli::add_tokenizer(program);
   cli::add_data(program);
   cli::add_info(program);

@@ -75,6 +75,7 @@ void add_summarize(Program& program);
 void add_caption(Program& program);
 void add_embed(Program& program);
 void add_classify(Program& program);
+void add_classify_picture(Program& program);
 void add_tag(Program& program);
 void add_answer(Program& program);
 void add_fill(Program& program);

@@ -100,6 +100,7 @@ _MEDIA_NAMES = frozenset(
         "ImageCaptioner",
         "LogMelOptions",
         "Picture",
+        "PictureClassifier",
         "PictureInput",
         "Sound",
         "encode_png",

@@ -70,6 +70,7 @@ from headway._perception import Caption as Caption
 from headway._perception import ImageCaptioner as ImageCaptioner
 from headway._perception import LogMelOptions as LogMelOptions
 from headway._perception import Picture as Picture
+from headway._perception import PictureClassifier as PictureClassifier
 from headway._perception import PictureInput as PictureInput
 from headway._perception import Sound as Sound
 from headway._perception import encode_png as encode_png

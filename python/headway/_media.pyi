@@ -1,7 +1,7 @@
 import os
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
-from headway._models import TextTokenizer, TransformerModel
+from headway._models import LabelScore, TextTokenizer, TransformerModel
 from headway._perception import Caption, Picture, Sound
 
 _Path = str | os.PathLike[str]
@@ -101,3 +101,26 @@ class ImageCaptioner:
     ) -> Any: ...
 
     def attention(self, picture: _Path | Picture | _Array, caption: Caption) -> list[_Array]: ...
+
+class PictureClassifier:
+    def __init__(
+        self,
+        directory: _Path,
+        device: str = "cpu",
+        dtype: Literal["float32", "float16", "bfloat16"] | None = None,
+    ) -> None: ...
+
+    @overload
+    def classify(self, picture: list[Any], *, most: int = 0) -> list[list[LabelScore]]: ...
+
+    @overload
+    def classify(self, picture: _Path | Picture | _Array, *, most: int = 0) -> list[LabelScore]: ...
+
+    @property
+    def labels(self) -> list[str]: ...
+
+    @property
+    def input(self) -> PictureInput: ...
+
+    @property
+    def model(self) -> TransformerModel: ...

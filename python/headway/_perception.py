@@ -6,6 +6,7 @@ from headway import _MEDIA_NAMES
 from headway._media import (
     ImageCaptioner,
     LogMelOptions,
+    PictureClassifier,
     PictureInput,
     encode_png,
     log_mel,
