@@ -23,7 +23,7 @@ struct Sound {
   double seconds() const { return rate > 0 ? static_cast<double>(samples.size(0)) / static_cast<double>(rate) : 0.0; }
 };
 
-// Reads a WAV, FLAC, Ogg, AIFF, AU, CAF or MP3 file of any depth. Channels are mixed to one by their mean, and the
+// Reads a WAV, FLAC, Ogg, AIFF, AU or CAF file of any depth. Channels are mixed to one by their mean, and the
 // result is resampled to `rate` unless that is 0. What is no sound, ends too early to hold one or holds values that are
 // not finite is an Error that begins with the file's name.
 HEADWAY_API Sound read_sound(const std::filesystem::path& file, std::int64_t rate = 0);

@@ -93,7 +93,7 @@ void bind_options(nb::module_& module) {
 void bind_sounds(nb::module_& module) {
   bind_options(module);
   module.def("read_sound", &read, "file"_a, "rate"_a = 0,
-             "A WAV, FLAC, Ogg, AIFF, AU, CAF or MP3 file as a headway.Sound: its channels mixed to one, resampled to "
+             "A WAV, FLAC, Ogg, AIFF, AU or CAF file as a headway.Sound: its channels mixed to one, resampled to "
              "`rate` unless that is 0.");
   module.def("parse_sound", &parse, "data"_a, "rate"_a = 0, "The same of a file's bytes.");
   module.def("write_wav", &write, "file"_a, "samples"_a, "rate"_a,
