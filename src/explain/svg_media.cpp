@@ -84,6 +84,11 @@ double aspect_of(const AttentionMedium& medium) {
   return static_cast<double>(size.height * medium.frames) / static_cast<double>(size.width);
 }
 
+// The largest weight of a patch; a class token before them may have more.
+double brightest(const AttentionMedium& medium, const MediaRow& row) {
+  return static_cast<double>(*std::max_element(row.weights.begin() + medium.first, row.weights.end()));
+}
+
 std::string rounded(double x, double y, double width, double height, double radius) {
   return "<rect class=\"rim\"" + svg_box(x, y, width, height) + svg_attribute("rx", radius) + "/>";
 }
@@ -170,7 +175,7 @@ void draw_tiles(MediaCanvas& canvas, const MediaRows& rows) {
     canvas.body += lit_frame(medium, light_of(medium, row, kTileSamples), 0, svg_box(x, y, width, height));
     canvas.body += rounded(x, y, width, height, 2);
     canvas.body += svg_text(x, y + height + 22, fitting(row.name, width - 44, 9.5), " class=\"word\"");
-    canvas.body += svg_text(x + width, y + height + 21, percent_text(row.largest()),
+    canvas.body += svg_text(x + width, y + height + 21, percent_text(brightest(medium, row)),
                             " text-anchor=\"end\" class=\"muted small\"") +
                    "\n";
   }
