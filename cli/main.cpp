@@ -12,6 +12,7 @@ int main(int argument_count, char** arguments) {
   cli::add_finetune(program);
   cli::add_evaluate(program);
 #ifdef HEADWAY_PROGRAM_WITH_MEDIA
+  cli::add_transcribe(program);
   cli::add_caption(program);
 #endif
   cli::add_embed(program);
@@ -19,9 +20,13 @@ int main(int argument_count, char** arguments) {
   cli::add_tag(program);
   cli::add_answer(program);
   cli::add_fill(program);
+  cli::add_recommend(program);
   cli::add_attend(program);
   cli::add_generate(program);
   cli::add_summarize(program);
+#ifdef HEADWAY_PROGRAM_WITH_MEDIA
+  cli::add_classify_picture(program);
+#endif
   cli::add_tokenizer(program);
   cli::add_data(program);
   cli::add_info(program);

@@ -21,7 +21,7 @@ fs::path program_directory() {
 
 }  // namespace
 
-fs::path shipped_model(const std::string& name) {
+fs::path shipped_model(const std::string& name, const std::string& how) {
   const fs::path program = program_directory();
   std::vector<fs::path> places;
   if (!program.empty()) {
@@ -34,12 +34,12 @@ fs::path shipped_model(const std::string& name) {
     if (fs::exists(place / "config.json", ignored)) return place.lexically_normal();
     looked_at += (looked_at.empty() ? "" : ", ") + place.lexically_normal().string();
   }
-  throw headway::Error("no model: name one with --model DIR or HEADWAY_MODEL (looked at " + looked_at + ")");
+  throw headway::Error("no model: name one with " + how + " (looked at " + looked_at + ")");
 }
 
 fs::path default_model() {
   if (const char* const named = std::getenv("HEADWAY_MODEL"); named != nullptr && *named != '\0') return named;
-  return shipped_model("en-de");
+  return shipped_model("en-de", "--model DIR or HEADWAY_MODEL");
 }
 
 std::string language_code(const headway::Translator& translator, const std::string& option, const std::string& name) {

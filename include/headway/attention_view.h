@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "headway/export.h"
+#include "headway/sequence_recommender.h"
 #include "headway/tensor.h"
 #include "headway/text_tokenizer.h"
 #include "headway/transformer_model.h"
@@ -69,6 +70,12 @@ struct AttendOptions {
 // text and what follows it; encoder-decoders "encoder", "decoder" and "cross".
 HEADWAY_API AttentionRecord attend(const TransformerModel& model, const TextTokenizer& tokenizer,
                                    const std::string& text, const AttendOptions& options = {});
+
+// The attention of a recommender over the items of a history that it reads: "decoder", whose last row looks for what
+// comes next; and in "cross", with one layer of one head, how much of each of the recommended items came from each item
+// of the history (RecommendedItem::shares). An Error where the history has no item that the model knows.
+HEADWAY_API AttentionRecord attend(const SequenceRecommender& recommender, const std::vector<std::int64_t>& history,
+                                   const RecommendOptions& options = {});
 
 // The tokens of a medium's cells by name: "class", "row 3 column 4", "frame 2 row 3 column 4", "0.42 s" (where a
 // stretch of sound begins; "position 3" where its seconds are not known). Texts and lists name their tokens themselves.

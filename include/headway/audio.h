@@ -23,7 +23,7 @@ struct Sound {
   double seconds() const { return rate > 0 ? static_cast<double>(samples.size(0)) / static_cast<double>(rate) : 0.0; }
 };
 
-// Reads a WAV, FLAC, Ogg, AIFF, AU, CAF or MP3 file of any depth. Channels are mixed to one by their mean, and the
+// Reads a WAV, FLAC, Ogg, AIFF, AU or CAF file of any depth. Channels are mixed to one by their mean, and the
 // result is resampled to `rate` unless that is 0. What is no sound, ends too early to hold one or holds values that are
 // not finite is an Error that begins with the file's name.
 HEADWAY_API Sound read_sound(const std::filesystem::path& file, std::int64_t rate = 0);
@@ -45,6 +45,7 @@ struct HEADWAY_API LogMelOptions {
   std::int64_t bins = 80;      // mel filters
   std::int64_t length = 0;     // samples: padded with zeros or cut; 0: as it is. Whisper's models take 30 s, 480000
   double max_frequency = 0.0;  // of the filters, in Hz; 0: rate / 2, at most 8000
+  bool normalize = false;      // first to a mean of 0 and a variance of 1, as do_normalize of Transformers; then padded
 
   // What preprocessor_config.json of a directory says; the highest frequency is 8000 Hz, as in Whisper's own, unless
   // the file has the field "max_frequency".

@@ -5,4 +5,5 @@
 #include "headway/audio.h"
 #include "headway/image.h"
 #include "headway/image_captioner.h"
+#include "headway/picture_classifier.h"
 #include "headway/text.h"

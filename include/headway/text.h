@@ -9,6 +9,7 @@
 #include "headway/mask_filler.h"
 #include "headway/question_answerer.h"
 #include "headway/rouge.h"
+#include "headway/sequence_recommender.h"
 #include "headway/text_classifier.h"
 #include "headway/text_encoder.h"
 #include "headway/text_generator.h"

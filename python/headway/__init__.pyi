@@ -51,6 +51,9 @@ from headway._models import ModelCache as ModelCache
 from headway._models import ModelResult as ModelResult
 from headway._models import PromptCache as PromptCache
 from headway._models import QuestionAnswerer as QuestionAnswerer
+from headway._models import Recommendations as Recommendations
+from headway._models import RecommendedItem as RecommendedItem
+from headway._models import SequenceRecommender as SequenceRecommender
 from headway._models import StreamingDecoder as StreamingDecoder
 from headway._models import TaggedSpan as TaggedSpan
 from headway._models import TextClassifier as TextClassifier
@@ -67,8 +70,12 @@ from headway._perception import Caption as Caption
 from headway._perception import ImageCaptioner as ImageCaptioner
 from headway._perception import LogMelOptions as LogMelOptions
 from headway._perception import Picture as Picture
+from headway._perception import PictureClassifier as PictureClassifier
 from headway._perception import PictureInput as PictureInput
 from headway._perception import Sound as Sound
+from headway._perception import Transcriber as Transcriber
+from headway._perception import TranscribedWord as TranscribedWord
+from headway._perception import Transcript as Transcript
 from headway._perception import encode_png as encode_png
 from headway._perception import log_mel as log_mel
 from headway._perception import parse_picture as parse_picture

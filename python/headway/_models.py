@@ -8,6 +8,7 @@ from headway._text import (
     ModelCache,
     PromptCache,
     QuestionAnswerer,
+    SequenceRecommender,
     StreamingDecoder,
     TextClassifier,
     TextEncoder,
@@ -84,6 +85,24 @@ class MaskWord(NamedTuple):
     score: float
     text: str
     id: int
+
+
+class RecommendedItem(NamedTuple):
+    """An item that may come next."""
+
+    item: int
+    score: float  # the logit; of popular items the number of times that training met them
+    probability: float  # among all items; of popular items their share of training
+    shares: list  # of each item of Recommendations.read: how much of the recommendation came from it
+
+
+class Recommendations(NamedTuple):
+    """What comes after a history."""
+
+    items: list  # of RecommendedItem, the best first
+    read: list  # the items of the history that the model read, oldest first
+    attention: list  # of the last position: a layer's NumPy array [heads, read], for each layer
+    note: str  # remarks on the history; empty where there are none
 
 
 class GeneratedText(NamedTuple):

@@ -9,6 +9,7 @@ from headway._models import (
     LabelScore,
     MaskWord,
     ModelResult,
+    Recommendations,
     TaggedSpan,
     TextScore,
     TokenizedText,
@@ -313,6 +314,53 @@ class MaskFiller(_Task):
 
     @property
     def mask_token(self) -> str: ...
+
+class SequenceRecommender:
+    @overload
+    def __init__(self, directory: _Path, device: str = "cpu", dtype: str | None = None) -> None: ...
+
+    @overload
+    def __init__(self, model: TransformerModel, counts: Sequence[int] = ()) -> None: ...
+
+    @overload
+    def recommend(
+        self,
+        histories: Sequence[int],
+        *,
+        count: int = 10,
+        exclude_seen: bool = True,
+        candidates: Sequence[int] = (),
+        sources: bool = True,
+        batch_items: int = 0,
+    ) -> Recommendations: ...
+
+    @overload
+    def recommend(
+        self,
+        histories: Sequence[Sequence[int]],
+        *,
+        count: int = 10,
+        exclude_seen: bool = True,
+        candidates: Sequence[int] = (),
+        sources: bool = True,
+        batch_items: int = 0,
+    ) -> list[Recommendations]: ...
+
+    def scores(self, histories: Sequence[int] | Sequence[Sequence[int]], *, batch_items: int = 0) -> Any: ...
+
+    def save(self, directory: _Path, dtype: str | None = None) -> None: ...
+
+    @property
+    def items(self) -> int: ...
+
+    @property
+    def max_length(self) -> int: ...
+
+    @property
+    def counts(self) -> list[int]: ...
+
+    @property
+    def model(self) -> TransformerModel: ...
 
 class PromptCache:
     @property

@@ -18,14 +18,13 @@ constexpr std::int64_t kMostSamples = std::int64_t{1} << 29;  // 2 GiB of float3
 constexpr std::int64_t kMostChannels = 256;
 constexpr std::int64_t kFramesOfBlock = 4096;
 
-// The formats that are read. libsndfile knows more, and also guesses at bytes without a signature.
+// The formats that are read. libsndfile knows more, guesses at bytes without a signature, and what it decodes MP3 with
+// writes to standard error.
 bool has_sound_signature(std::string_view bytes) {
-  for (const std::string_view start : {"RIFF", "RIFX", "RF64", "riff", "fLaC", "OggS", "FORM", "caff", ".snd", "ID3"}) {
+  for (const std::string_view start : {"RIFF", "RIFX", "RF64", "riff", "fLaC", "OggS", "FORM", "caff", ".snd"}) {
     if (bytes.starts_with(start)) return true;
   }
-  // The 11 ones that an MP3 file without a tag begins with.
-  return bytes.size() > 1 && static_cast<unsigned char>(bytes[0]) == 0xff &&
-         (static_cast<unsigned char>(bytes[1]) & 0xe0) == 0xe0;
+  return false;
 }
 
 // Bytes in memory, as libsndfile asks for them.
@@ -122,7 +121,7 @@ void mix(const float* frames, std::int64_t count, std::int64_t channels, std::ve
 SoundFile decode_sound(std::string_view bytes, const std::string& about) {
   check(!bytes.empty(), about, ": an empty file, not a sound");
   check(has_sound_signature(bytes), about, ": not a sound: ", described_start(bytes),
-        "; WAV, FLAC, Ogg, AIFF, AU, CAF and MP3 can be read");
+        "; WAV, FLAC, Ogg, AIFF, AU and CAF can be read");
   OpenSound file(bytes, about);
   SoundFile sound;
   sound.rate = file.info().samplerate;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/internal_api.h"
 #include "headway/text_task.h"
 #include "headway/text_tokenizer.h"
 #include "headway/transformer_model.h"
@@ -43,6 +44,6 @@ inline std::int64_t smaller_limit(std::int64_t a, std::int64_t b) { return a == 
 std::string_view beginning_of(std::string_view text, std::int64_t max_length);
 
 // "labels" of a model with `count` classes: those of the config, else LABEL_0, LABEL_1, ...
-std::vector<std::string> label_names(const TransformerModelOptions& options);
+HEADWAY_INTERNAL_API std::vector<std::string> label_names(const TransformerModelOptions& options);
 
 }  // namespace headway::inline v0::internal

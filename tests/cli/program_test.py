@@ -67,9 +67,9 @@ class ProgramTest(unittest.TestCase):
         done = self.call(*arguments, **options)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         self.assertIn(part, done.stderr)
-        self.assertRegex(done.stderr, r"^headway( [a-z]+)*: .*\n$")
+        self.assertRegex(done.stderr, r"^headway( [a-z-]+)*: .*\n$")
         # What the user typed comes first, never the name of a class or a function.
-        self.assertNotRegex(done.stderr, r"^headway( [a-z]+)*: ([A-Z][a-z][A-Za-z]*: |\w+::|\w+_\w+: )")
+        self.assertNotRegex(done.stderr, r"^headway( [a-z-]+)*: ([A-Z][a-z][A-Za-z]*: |\w+::|\w+_\w+: )")
         return done
 
     def good_json(self, *arguments, **options):

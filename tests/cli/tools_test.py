@@ -14,9 +14,9 @@ import zipfile
 import program_test
 from program_test import SMALL, ProgramTest, write_pairs
 
-COMMANDS = ["translate", "train", "finetune", "evaluate", "attend", "generate", "summarize", "caption", "embed", "classify", "tag",
-            "answer", "fill", "tokenizer train", "tokenizer encode", "tokenizer decode", "data split", "data clean", "info",
-            "completion", "man"]
+COMMANDS = ["translate", "train", "finetune", "evaluate", "attend", "generate", "summarize", "caption", "embed", "classify",
+            "tag", "answer", "fill", "recommend", "tokenizer train", "tokenizer encode", "tokenizer decode", "data split",
+            "data clean", "info", "completion", "man"]
 
 
 class Words(ProgramTest):

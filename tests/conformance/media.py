@@ -72,19 +72,18 @@ def check_sounds(tally, random, work):
     kinds = [("WAV", "PCM_16"), ("WAV", "PCM_24"), ("WAV", "PCM_32"), ("WAV", "PCM_U8"), ("WAV", "FLOAT"),
              ("WAV", "DOUBLE"), ("WAV", "ULAW"), ("FLAC", "PCM_16"), ("FLAC", "PCM_24"), ("OGG", "VORBIS"),
              ("OGG", "OPUS"), ("AIFF", "PCM_16"), ("AU", "PCM_16"), ("CAF", "PCM_24"), ("RF64", "PCM_16"),
-             ("W64", "PCM_16"), ("WAVEX", "PCM_24"), ("MP3", "MPEG_LAYER_III")]
+             ("W64", "PCM_16"), ("WAVEX", "PCM_24")]
     for number in range(COUNTS["sounds"]):
         format, subtype = kinds[number % len(kinds)]
         rate = 48000 if subtype == "OPUS" else int(random.choice([8000, 16000, 44100]))
-        channels = int(random.integers(1, 3 if format == "MP3" else 6))
-        samples = np.stack([drawn_sound(random, int(random.integers(1000, 20000)) if c < 0 else 9000, rate) * 0.9
-                            for c in range(channels)], 1)
+        channels = int(random.integers(1, 6))
+        samples = np.stack([0.9 * drawn_sound(random, 9000, rate) for _ in range(channels)], 1)
         file = work / f"{number}.{format.lower()}"
         soundfile.write(file, samples, rate, format=format, subtype=subtype)
         expected, expected_rate = soundfile.read(file, dtype="float32", always_2d=True)
         sound = headway.read_sound(file)
         # The two may hold different versions of the decoders.
-        close(tally, sound.samples, expected.mean(1), 1e-4 if format in ("OGG", "MP3") else 1e-7, format, subtype, channels)
+        close(tally, sound.samples, expected.mean(1), 1e-4 if format == "OGG" else 1e-7, format, subtype, channels)
         tally.check(sound.rate == expected_rate and ("mixed from" in sound.notes) == (channels > 1), format, sound.notes)
         headway.write_wav(work / "again.wav", sound.samples, sound.rate)
         again, _ = soundfile.read(work / "again.wav", dtype="float32")

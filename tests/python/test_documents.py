@@ -1,5 +1,5 @@
-"""Runs every Python snippet of the README and of docs/models.md, each in a process of its own; those for torch where it
-is installed."""
+"""Runs every Python snippet of the README, of docs/models.md and of docs/media.md, each in a process of its own; those for
+torch where it is installed."""
 
 import importlib.util
 import pathlib
@@ -14,6 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 import small_bert
 import small_families
+import small_media
 
 
 def snippets(document):
@@ -41,6 +42,13 @@ def test_snippet_runs(code, tmp_path):
 def test_snippet_of_a_family_runs(code, tmp_path):
     small_bert.write_all(tmp_path)
     small_families.write_with_package(headway, tmp_path, [name for name in small_families.FAMILIES if name in code])
+    run(code, tmp_path)
+
+
+@pytest.mark.parametrize("code", snippets("docs/media.md"))
+def test_snippet_of_media_runs(code, tmp_path):
+    pytest.importorskip("headway._media")
+    small_media.write_all(tmp_path)
     run(code, tmp_path)
 
 

@@ -41,3 +41,18 @@ def test_gestures():
 def test_video():
     pytest.importorskip("headway._media")
     assert run_with_model("video", "video-digits", "*.png") == ["digit 3 grows", "digit 2 turns clockwise"]
+
+
+def test_recommend():
+    script = ROOT / "examples" / "recommend" / "recommend.py"
+    result = subprocess.run([sys.executable, script, "104,205,5197", "--count", "3"], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert len(lines) == 7 and lines[0].split("\t")[1:2] and lines[4].startswith("without 104 (share ")
+
+
+def test_language_model():
+    script = ROOT / "examples" / "language_model" / "language_model.py"
+    result = subprocess.run([sys.executable, script, "ROMEO:"], capture_output=True, text=True)
+    assert result.returncode == 0 and result.stdout.startswith("ROMEO:"), result.stderr
+    assert "layer 1, head 3: 1 back, weight 1.00" in result.stdout

@@ -38,7 +38,7 @@ def test_text_directories(tmp_path):
     file = tmp_path / "file"
     file.write_text("x")
     makers = (headway.load_model, headway.TextTokenizer, headway.TextEncoder, headway.TextClassifier,
-              headway.TextGenerator, headway.TextToText, headway.MaskFiller)
+              headway.TextGenerator, headway.TextToText, headway.MaskFiller, headway.SequenceRecommender)
     for make in makers:
         with pytest.raises(FileNotFoundError) as info:
             make(missing)

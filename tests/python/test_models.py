@@ -320,6 +320,36 @@ def test_masked_words(tmp_path):
     assert [word.word for word in words] == ["b"]
 
 
+def test_recommending(tmp_path):
+    config = dict(model_type="gpt2", vocab_size=20, n_positions=8, n_embd=8, n_layer=2, n_head=2)
+    items = config["vocab_size"] - 1
+    counts = [0] + [items - i for i in range(items)]
+    recommender = headway.SequenceRecommender(make(config), counts)
+    assert recommender.items == items and recommender.counts == counts
+    found = recommender.recommend([1, 4, 2], count=3)
+    logits = recommender.scores([1, 4, 2])
+    assert logits.shape == (items + 1,) and logits.dtype == np.float32
+    logits[[0, 1, 4, 2]] = -np.inf
+    assert [item.item for item in found.items] == np.argsort(-logits, kind="stable")[:3].tolist()
+    assert found.read == [1, 4, 2] and found.note == "" and found.attention[0].shape[1] == 3
+    for item in found.items:
+        assert len(item.shares) == 3 and sum(item.shares) == pytest.approx(1.0)
+    one, empty = recommender.recommend([np.array([1, 4, 2]), []], sources=False, candidates=[3])
+    assert [item.item for item in one.items] == [3] and one.attention == [] and one.items[0].shares == []
+    assert "most popular" in empty.note
+    recommender.save(tmp_path / "items", dtype="float16")
+    loaded = headway.SequenceRecommender(tmp_path / "items")
+    assert loaded.counts == counts and loaded.model.family == "gpt2"
+    assert loaded.recommend([1, 2]).items[0].item == recommender.recommend([1, 2]).items[0].item
+    for bad, message in (("1,2", "a list of items"), ([1, "2"], r"histories\[1\]"), ([[1], [2.5]], r"\[1\]\[0\]"), (7, "list")):
+        with pytest.raises(TypeError, match=message):
+            recommender.recommend(bad)
+    with pytest.raises(ValueError, match="history 1 has the item 0, expected 1"):
+        recommender.recommend([0])
+    with pytest.raises(ValueError, match="no counts"):
+        headway.SequenceRecommender(make(config)).recommend([])
+
+
 def test_generating():
     generator = headway.TextGenerator(make(LLAMA))
     prompt = tokens(1, 5)[0].tolist()

@@ -17,5 +17,6 @@ NB_MODULE(_text, module) {
   headway::python::bind_models(module);
   headway::python::bind_text_tokenizer(module);
   headway::python::bind_tasks(module);
+  headway::python::bind_recommender(module);
   headway::python::bind_generation(module);
 }

@@ -14,6 +14,7 @@ namespace headway::python {
 void bind_models(nb::module_& module);
 void bind_text_tokenizer(nb::module_& module);
 void bind_tasks(nb::module_& module);
+void bind_recommender(nb::module_& module);
 void bind_generation(nb::module_& module);
 
 // A path from a str or an os.PathLike.
