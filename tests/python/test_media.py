@@ -13,6 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import small_media
 
 pytest.importorskip("headway._media")
+pytest.importorskip("headway._perception")
 
 
 def test_names_and_stubs():
