@@ -139,7 +139,7 @@ class Batches {
 
 int train(example::Arguments& arguments) {
   if (arguments.files().size() != 1) throw headway::Error("train: expected DATA, the folder with captions.tsv");
-  example::TrainingRun run = {.output = "emoji-captions", .steps = 8000, .learning_rate = 1e-3, .weight_decay = 0.05};
+  example::TrainingRun run = {.output = "emoji-captions", .steps = 24000, .learning_rate = 1e-3, .weight_decay = 0.05};
   run.read(arguments);
   const std::int64_t size = arguments.integer("batch", 32);
   arguments.check_all_used();

@@ -159,10 +159,12 @@ class QuestionModel : public headway::Module {
     return {output_.forward(final_norm_.forward(result.output).select(1, -1)), result.cross_weights};
   }
 
-  // The numbers of a question's words; an Error names a word that is not known, and what can be asked.
+  // The numbers of a question's words, of which the last is the thing. An Error names a word that is not known, and
+  // what can be asked.
   std::vector<std::int64_t> encode(const std::string& question) const {
     std::vector<std::int64_t> ids;
-    for (const std::string& word : plain_words(question)) {
+    for (const std::string& written : plain_words(question)) {
+      const std::string word = written == "an" ? "a" : written;
       const auto found = std::find(words_.begin(), words_.end(), word);
       if (found == words_.end()) {
         throw headway::Error("the question has the word \"" + word +
@@ -170,9 +172,8 @@ class QuestionModel : public headway::Module {
       }
       ids.push_back(found - words_.begin());
     }
-    if (ids.empty() || static_cast<std::int64_t>(ids.size()) > kLongest) {
-      throw headway::Error("the question has " + std::to_string(ids.size()) + " words, expected 1 to " +
-                           std::to_string(kLongest));
+    if (ids.size() != 4 || ids[0] != 0 || ids[1] != 1 || ids[2] != 2 || ids[3] < 3) {
+      throw headway::Error("the question is \"" + question + "\", expected one of the form \"is there a hat?\"");
     }
     return ids;
   }

@@ -43,6 +43,18 @@ def test_video():
     assert run_with_model("video", "video-digits", "*.png") == ["digit 3 grows", "digit 2 turns clockwise"]
 
 
+def test_digits():
+    pytest.importorskip("headway._media")
+    script, folder = ROOT / "examples" / "digits" / "digits.py", ROOT / "examples" / "digits" / "samples"
+    names = {"two": "2", "five": "5", "eight": "8"}
+    files = [folder / f"{name}.png" for name in names]
+    result = subprocess.run([sys.executable, script, ROOT / "models" / "digits", *files], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert [line.split()[1] for line in lines[:3]] == list(names.values())
+    assert lines[3] == "(8, 8, 1) -> (1, 8, 8) from -1.0 to 1.0"
+
+
 def test_recommend():
     script = ROOT / "examples" / "recommend" / "recommend.py"
     result = subprocess.run([sys.executable, script, "104,205,5197", "--count", "3"], capture_output=True, text=True)
