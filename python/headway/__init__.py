@@ -67,6 +67,9 @@ _TEXT_NAMES = frozenset(
     {
         "Answer",
         "Answers",
+        "ClipEmbeddings",
+        "ClipModel",
+        "ClipResult",
         "GeneratedAttention",
         "GeneratedText",
         "LabelScore",
