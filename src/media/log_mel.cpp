@@ -48,7 +48,8 @@ struct MelFilter {
 
 std::vector<MelFilter> mel_filters(const LogMelOptions& options, double max_frequency) {
   const std::int64_t frequencies = options.window / 2 + 1;
-  const double step = static_cast<double>(options.rate / 2) / static_cast<double>(frequencies - 1);
+  const std::int64_t highest = options.rate / 2;  // whole, as in Transformers
+  const double step = static_cast<double>(highest) / static_cast<double>(frequencies - 1);
   const double mel_step = mel_of(max_frequency) / static_cast<double>(options.bins + 1);
   std::vector<MelFilter> filters(static_cast<std::size_t>(options.bins));
   for (std::int64_t bin = 0; bin < options.bins; ++bin) {

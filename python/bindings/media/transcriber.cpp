@@ -8,7 +8,6 @@
 #include <new>
 
 #include "bindings/media/media_bindings.h"
-#include "headway/error.h"
 
 namespace headway::python {
 namespace {
@@ -21,7 +20,7 @@ Sound read_heard(Arrays& arrays, nb::handle value, std::int64_t rate) {
     const std::filesystem::path file = read_path("transcribe: sound", value);
     return without_lock([&] { return read_sound(file, rate); });
   }
-  if (!nb::hasattr(value, "samples")) throw Error("transcribe: sound is no file's name and no headway.Sound");
+  if (!nb::hasattr(value, "samples")) throw nb::type_error("transcribe: sound is no file's name and no headway.Sound");
   return {.samples = arrays.read("sound", value.attr("samples")),
           .rate = read_integer("transcribe: the sound's rate", value.attr("rate")),
           .notes = nb::cast<std::string>(value.attr("notes"))};
