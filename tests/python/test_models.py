@@ -176,7 +176,7 @@ def test_features_in_the_place_of_tokens():
     assert result.logits.shape == (2, 5) and result.encoder_weights[1].shape == (2, 3, 7, 7)
     assert np.array_equal(model(features=pictures), result.logits)
     recorded = model(features=headway.tensor(pictures))
-    recorded.sum().backward()
+    recorded.backward(headway.tensor(np.ones((2, 5), np.float32)))
     assert all(parameter.grad is not None for parameter in model.parameters())
     with pytest.raises(ValueError, match="pictures of 6 x 4, and the model reads 4 x 6"):
         model(features=pictures.swapaxes(2, 3).copy())
