@@ -13,6 +13,7 @@ namespace {
 
 constexpr const char* kGenerateExamples =
     R"(  headway generate --model gpt2 "Once upon a time"
+  headway generate --model models/shakespeare "ROMEO:"               (a model of Headway's source tree)
   headway generate --model gpt2 --temperature 0.8 --top-p 0.95 --seed 1 "The head looks at"
   headway generate --model gpt2 --beams 4 --num-return 2 "It was"    (number, score and text, by tabs)
   headway generate --model gpt2 --json < prompts.txt                 (an object a line)

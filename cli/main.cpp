@@ -12,6 +12,7 @@ int main(int argument_count, char** arguments) {
   cli::add_finetune(program);
   cli::add_evaluate(program);
 #ifdef HEADWAY_PROGRAM_WITH_MEDIA
+  cli::add_transcribe(program);
   cli::add_caption(program);
 #endif
   cli::add_embed(program);

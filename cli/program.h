@@ -72,6 +72,7 @@ void add_evaluate(Program& program);
 void add_attend(Program& program);
 void add_generate(Program& program);
 void add_summarize(Program& program);
+void add_transcribe(Program& program);
 void add_caption(Program& program);
 void add_embed(Program& program);
 void add_classify(Program& program);

@@ -199,7 +199,9 @@ void add_recommend(Program& program) {
           .add_option("--history", options->history,
                       "Items with commas between them, the newest last; without it, a history a line of standard input")
           ->type_name("ITEMS");
-  command.add_option("--model", options->model, "Directory of a decoder over items; default: video-games")
+  command
+      .add_option("--model", options->model,
+                  "Directory of a decoder whose tokens are items; default: video-games, which comes with Headway")
       ->type_name("DIR");
   command.add_option("--count", options->count, "Items to recommend")
       ->type_name("N")

@@ -119,6 +119,12 @@ TEST(AttentionMedia, ListAsBars) {
   const std::string svg = attention_svg(headway_test::list_record());
   EXPECT_PRED2(contains, svg, ">after item 444<");
   EXPECT_EQ(count_of(svg, "<circle"), 8U * 3);
+  // Words over items: a table.
+  AttentionRecord record = headway_test::list_record();
+  record.parts[0].query_medium = {};
+  const std::string table = attention_svg(record);
+  EXPECT_PRED2(contains, table, "area: the weight");
+  EXPECT_GE(count_of(table, "<circle"), 8U * 9 / 2 - 4);
 }
 
 TEST(AttentionMedia, Terminal) {

@@ -27,7 +27,7 @@ ILLUSTRATED = ["docs/gallery"]
 TEXT_HEADERS = re.compile(r"#include <headway/(token\w+|text\w*|transl\w+|transformer_model|attention_view|"
                           r"question_answerer|mask_filler|fine_tuning|rouge)\.h>")
 # Headers of libheadway_media; their snippets find what small_media.write_all() writes.
-MEDIA_HEADERS = re.compile(r"#include <headway/(audio|image|image_captioner|media|transcriber)\.h>")
+MEDIA_HEADERS = re.compile(r"#include <headway/(audio|image|image_captioner|media|picture_classifier|transcriber)\.h>")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)[^)]*\)")
 COMMENTS = {"cpp": "//.*", "sh": "#.*", "cmake": "#.*", "python": "#.*", "json": "//.*", "text": "$^"}

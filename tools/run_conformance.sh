@@ -34,7 +34,7 @@ fi
 build=${HEADWAY_CONFORMANCE_BUILD:-build/release}
 jobs=${JOBS:-$(nproc)}
 if [[ -z ${HEADWAY_CONFORMANCE_BUILD:-} ]]; then cmake --preset release > /dev/null; fi
-cmake --build "$build" -j "$jobs" --target headway headway_program nn_torch_test export_state_dicts translate_tokens
+cmake --build "$build" -j "$jobs" --target headway headway_program nn_torch_test export_state_dicts translate_tokens generate_from_features
 
 # The package where it lies: a plain build beside the library just built.
 cmake -S python -B build/conformance-python -G Ninja -DCMAKE_BUILD_TYPE=Release -DPython_EXECUTABLE="$python" \
@@ -87,9 +87,10 @@ all=("tests/conformance/marian_roundtrip.py $build/tests/translate_tokens"
 # The longest first, so that none is left alone at the end.
 for name in tasks_compare torch_differential hf_generate embeddings hf_models shipped_model torch_module torch_attention \
   tokenizers_compare torch_transforms text_documents torch_replace torch_cuda onnx_attention onnx_ops hf_minilm \
-  text_scores rouge text_tokenizer media; do
+  text_scores rouge text_tokenizer transcribe caption media; do
   all+=("tests/conformance/$name.py")
 done
 suites "${all[@]}"
 suite tests/conformance/families.py  # which has processes of its own
+suite tests/conformance/families_features.py
 exit "$status"

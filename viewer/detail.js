@@ -66,7 +66,7 @@ function layoutOf(width, highest) {
   const bolder = hasMedia() ? 1.1 : 1;
   const widest = Math.min(hasMedia() ? 180 : 130, width * 0.25);
   const left = Math.ceil(longestLabel(axisNames("query"), widest) * bolder) + 14;
-  const longest = longestLabel(axisNames("key"), 96) + 6; // bold ones are a little longer
+  const longest = longestLabel(axisNames("key"), 96) * bolder + 6; // bold ones are a little longer
   let right = 4;
   let cell = Math.min(LARGEST_CELL, (width - left - right) / keys);
   const ticks = axisTicks("key") !== null; // written level
@@ -132,7 +132,7 @@ function paintLabel(context, token, { size, strong, most, x, y }) {
   const text = shortLabel(context, token.text, most);
   if (strong) {
     context.strokeStyle = cssColor("--panel");
-    context.lineWidth = 6;
+    context.lineWidth = hasMedia() ? 11 : 6;
     context.lineJoin = "round";
     context.strokeText(text, x, y);
   }

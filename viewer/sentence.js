@@ -8,7 +8,7 @@ const WEAKEST = 40; // shades up to here leave a word as it is: some 2 % of the 
 // One sentence; `sides` are the sides that its words stand for.
 function makeLine(label, tokens, sides) {
   const words = [];
-  const items = mediumOf(part(), sides[0])?.kind === "list" ? " items" : "";
+  const items = ["query", "key"].some((side) => mediumOf(part(), side)?.kind === "list") ? " items" : "";
   const text = make("p", { class: `${tokens.length > MANY_WORDS ? "sentence long" : "sentence"}${items}`, dir: "auto",
     role: "group", "aria-label": label });
   tokens.forEach((token, i) => {

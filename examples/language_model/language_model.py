@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 def looks_back(model, ids):
     """For each head of the first layer how far back it looks, and with which mean weight."""
-    weights = model.forward(ids, return_weights=True).decoder_weights[0].numpy()[0]  # (heads, length, length)
+    weights = model.forward(ids, return_weights=True).decoder_weights[0][0]  # (heads, length, length)
     length = weights.shape[1]
     for head, rows in enumerate(weights, 1):
         means = [rows[range(8, length), range(8 - back, length - back)].mean() for back in range(8)]

@@ -45,6 +45,7 @@ struct HEADWAY_API LogMelOptions {
   std::int64_t bins = 80;      // mel filters
   std::int64_t length = 0;     // samples: padded with zeros or cut; 0: as it is. Whisper's models take 30 s, 480000
   double max_frequency = 0.0;  // of the filters, in Hz; 0: rate / 2, at most 8000
+  bool normalize = false;      // first to a mean of 0 and a variance of 1, as do_normalize of Transformers; then padded
 
   // What preprocessor_config.json of a directory says; the highest frequency is 8000 Hz, as in Whisper's own, unless
   // the file has the field "max_frequency".

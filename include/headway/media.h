@@ -7,3 +7,4 @@
 #include "headway/image_captioner.h"
 #include "headway/picture_classifier.h"
 #include "headway/text.h"
+#include "headway/transcriber.h"

@@ -266,8 +266,8 @@ void bind_tokens(nb::module_& module) {
   module.def(
       "sinusoidal_positions",
       [](std::int64_t length, std::int64_t dim, Array layout) {
-        const bool halves = read_choice("sinusoidal_positions: layout", layout, {"interleaved", "halves"}) == 1;
-        return sinusoidal_positions(length, dim, halves ? Sinusoid::halves : Sinusoid::interleaved);
+        const auto choice = read_choice("sinusoidal_positions: layout", layout, {"interleaved", "halves", "whisper"});
+        return sinusoidal_positions(length, dim, static_cast<Sinusoid>(choice));
       },
       "length"_a, "dim"_a, "layout"_a = "interleaved",
       "The paper's table [length, dim] as a Tensor: angles position * 10000^(-2i / dim).");

@@ -73,6 +73,9 @@ from headway._perception import Picture as Picture
 from headway._perception import PictureClassifier as PictureClassifier
 from headway._perception import PictureInput as PictureInput
 from headway._perception import Sound as Sound
+from headway._perception import Transcriber as Transcriber
+from headway._perception import TranscribedWord as TranscribedWord
+from headway._perception import Transcript as Transcript
 from headway._perception import encode_png as encode_png
 from headway._perception import log_mel as log_mel
 from headway._perception import parse_picture as parse_picture

@@ -2,7 +2,7 @@ import os
 from typing import Any, Literal, overload
 
 from headway._models import LabelScore, TextTokenizer, TransformerModel
-from headway._perception import Caption, Picture, Sound
+from headway._perception import Caption, Picture, Sound, Transcript
 
 _Path = str | os.PathLike[str]
 # An array of any library; results are of its kind.
@@ -15,6 +15,7 @@ class LogMelOptions:
     bins: int
     length: int
     max_frequency: float
+    normalize: bool
 
     def __init__(
         self,
@@ -25,6 +26,7 @@ class LogMelOptions:
         bins: int = 80,
         length: int = 0,
         max_frequency: float = 0.0,
+        normalize: bool = False,
     ) -> None: ...
 
     @staticmethod
@@ -124,3 +126,52 @@ class PictureClassifier:
 
     @property
     def model(self) -> TransformerModel: ...
+
+class Transcriber:
+    def __init__(
+        self,
+        directory: _Path,
+        device: str = "cpu",
+        dtype: Literal["float32", "float16", "bfloat16"] | None = None,
+    ) -> None: ...
+
+    @overload
+    def transcribe(
+        self,
+        sound: _Path | Sound,
+        *,
+        beams: int | None = None,
+        max_new_tokens: int | None = None,
+        language: str = "",
+        task: str = "",
+        words: bool = True,
+        attention: bool = False,
+    ) -> Transcript: ...
+
+    @overload
+    def transcribe(
+        self,
+        sound: list[_Path | Sound],
+        *,
+        beams: int | None = None,
+        max_new_tokens: int | None = None,
+        language: str = "",
+        task: str = "",
+        words: bool = True,
+        attention: bool = False,
+    ) -> list[Transcript]: ...
+
+    @property
+    def languages(self) -> list[str]: ...
+
+    @property
+    def rate(self) -> int: ...
+
+    @property
+    def window_seconds(self) -> float: ...
+
+    @property
+    def model(self) -> TransformerModel: ...
+
+    @property
+    def tokenizer(self) -> TextTokenizer: ...

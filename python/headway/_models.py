@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 from headway import _TEXT_NAMES
 from headway._text import (
+    ClipModel,
     MaskFiller,
     ModelCache,
     PromptCache,
@@ -32,6 +33,24 @@ class ModelResult(NamedTuple):
     encoder_weights: list  # a layer's [batch, heads, queries, keys] for each layer, where they were asked for
     decoder_weights: list
     cross_weights: list
+
+
+class ClipEmbeddings(NamedTuple):
+    """What one tower of a ClipModel makes of its input."""
+
+    embeddings: Any  # [texts or pictures, projection], of length 1
+    projected: Any  # the same before they are divided by their length
+    hidden: Any  # [batch, positions, width]: the last hidden states
+    weights: list  # a layer's [batch, heads, positions, positions] for each layer, where they were asked for
+
+
+class ClipResult(NamedTuple):
+    """What ClipModel.forward() gives."""
+
+    logits_per_text: Any  # [texts, pictures]
+    logits_per_picture: Any  # [pictures, texts]
+    text: ClipEmbeddings
+    picture: ClipEmbeddings
 
 
 class TokenizedText(NamedTuple):

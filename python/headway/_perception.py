@@ -8,6 +8,7 @@ from headway._media import (
     LogMelOptions,
     PictureClassifier,
     PictureInput,
+    Transcriber,
     encode_png,
     log_mel,
     parse_picture,
@@ -43,6 +44,27 @@ class Picture(NamedTuple):
 
     pixels: Any  # [height, width, channels], float32, 0 to 1
     notes: str  # what was changed; empty: nothing
+
+
+class TranscribedWord(NamedTuple):
+    """A word of a transcript."""
+
+    text: str
+    start: float  # seconds
+    end: float
+
+
+class Transcript(NamedTuple):
+    """What was said in a sound."""
+
+    text: str
+    words: list[TranscribedWord]
+    tokens: list[int]  # without the prompt; each window's with its end token
+    score: float  # mean log-probability of the tokens
+    seconds: float  # of the sound
+    language: str  # of models that know several
+    notes: str  # what was changed or is odd; empty: nothing
+    attention: list[Any]  # on request, for each window and layer [heads, tokens, positions]
 
 
 class Caption(NamedTuple):

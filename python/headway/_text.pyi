@@ -5,6 +5,8 @@ from typing import Any, Literal, overload
 from headway._core import Mask, Module
 from headway._models import (
     Answers,
+    ClipEmbeddings,
+    ClipResult,
     GeneratedAttention,
     LabelScore,
     MaskWord,
@@ -48,7 +50,7 @@ class TransformerModel(Module):
 
     def __call__(
         self,
-        tokens: _Tokens,
+        tokens: _Tokens | None = None,
         *,
         lengths: _PerEntry | None = None,
         padding_mask: Mask | None = None,
@@ -58,12 +60,13 @@ class TransformerModel(Module):
         target: _Tokens | None = None,
         target_lengths: _PerEntry | None = None,
         target_padding_mask: Mask | None = None,
+        features: Any | None = None,
         last_only: bool = False,
     ) -> Any: ...
 
     def forward(
         self,
-        tokens: _Tokens,
+        tokens: _Tokens | None = None,
         *,
         lengths: _PerEntry | None = None,
         padding_mask: Mask | None = None,
@@ -73,19 +76,21 @@ class TransformerModel(Module):
         target: _Tokens | None = None,
         target_lengths: _PerEntry | None = None,
         target_padding_mask: Mask | None = None,
+        features: Any | None = None,
         last_only: bool = False,
         return_weights: bool | Literal["mean"] = False,
     ) -> ModelResult: ...
 
     def encode(
         self,
-        tokens: _Tokens,
+        tokens: _Tokens | None = None,
         *,
         lengths: _PerEntry | None = None,
         padding_mask: Mask | None = None,
         packed: Any | None = None,
         token_types: _Tokens | None = None,
         positions: _Tokens | None = None,
+        features: Any | None = None,
         return_weights: bool | Literal["mean"] = False,
     ) -> ModelResult: ...
 
@@ -118,6 +123,55 @@ class TransformerModel(Module):
 
     @property
     def labels(self) -> list[str]: ...
+
+    def __repr__(self) -> str: ...
+
+class ClipModel(Module):
+    @staticmethod
+    def load(
+        directory: _Path, dtype: str | None = None, device: str = "cpu", mapped: bool = True
+    ) -> ClipModel: ...
+
+    @staticmethod
+    def from_config(config: dict[str, Any] | str, dtype: str = "float32") -> ClipModel: ...
+
+    def save(self, directory: _Path, dtype: str | None = None) -> None: ...
+
+    def embed_texts(
+        self,
+        tokens: _Tokens,
+        *,
+        lengths: _PerEntry | None = None,
+        return_weights: bool | Literal["mean"] = False,
+    ) -> ClipEmbeddings: ...
+
+    def embed_pictures(
+        self, pictures: Any, *, return_weights: bool | Literal["mean"] = False
+    ) -> ClipEmbeddings: ...
+
+    def forward(
+        self,
+        tokens: _Tokens,
+        pictures: Any,
+        *,
+        lengths: _PerEntry | None = None,
+        return_weights: bool | Literal["mean"] = False,
+    ) -> ClipResult: ...
+
+    def __call__(
+        self,
+        tokens: _Tokens,
+        pictures: Any,
+        *,
+        lengths: _PerEntry | None = None,
+        return_weights: bool | Literal["mean"] = False,
+    ) -> ClipResult: ...
+
+    @staticmethod
+    def contrastive_loss(logits_per_text: Any) -> Any: ...
+
+    @property
+    def config(self) -> dict[str, Any]: ...
 
     def __repr__(self) -> str: ...
 

@@ -57,6 +57,10 @@ Light light_of(const AttentionMedium& medium, const MediaRow& row, std::int64_t 
   return light;
 }
 
+bool whole_frames(const AttentionMedium& medium) {
+  return medium.kind == MediumKind::video && medium.rows * medium.columns == 1;
+}
+
 // A frame that is one token: the strongest stays clear, in an amber rim.
 std::string lit_whole(double shade, const std::string& box) {
   return "<rect fill=\"#0b102b\"" + box + svg_attribute("fill-opacity", 0.75 * (1.0 - shade)) +
@@ -65,7 +69,7 @@ std::string lit_whole(double shade, const std::string& box) {
 }
 
 std::string lit_frame(const AttentionMedium& medium, const Light& light, std::int64_t frame, const std::string& box) {
-  if (medium.rows * medium.columns == 1 && medium.frames > 1) {
+  if (whole_frames(medium)) {
     return lit_whole(static_cast<double>(light.frames[static_cast<std::size_t>(frame)].front()), box);
   }
   return image(
@@ -78,6 +82,11 @@ double aspect_of(const AttentionMedium& medium) {
   const PictureSize size = png_size(medium.png);
   if (size.width == 0) return static_cast<double>(medium.rows) / static_cast<double>(medium.columns);
   return static_cast<double>(size.height * medium.frames) / static_cast<double>(size.width);
+}
+
+// The largest weight of a patch; a class token before them may have more.
+double brightest(const AttentionMedium& medium, const MediaRow& row) {
+  return static_cast<double>(*std::max_element(row.weights.begin() + medium.first, row.weights.end()));
 }
 
 std::string rounded(double x, double y, double width, double height, double radius) {
@@ -124,14 +133,18 @@ std::string heading_of(const AttentionPart& part, std::int64_t layer, std::int64
 }
 
 void draw_legend(MediaCanvas& canvas, const MediaRows& rows, const char* percentages) {
+  const std::string more = rows.left_out > 0 ? "and " + std::to_string(rows.left_out) + " more words · " : "";
+  canvas.body += svg_text(kMediaMargin, canvas.y + 9, more + percentages, " class=\"muted small\"");
+  if (whole_frames(rows.medium)) {  // they have no colours
+    canvas.y += 18;
+    return;
+  }
   const double x = kMediaWidth - kMediaMargin - 128;
   canvas.body += "<rect fill=\"url(#heat)\"" + svg_box(x, canvas.y, 128, 10) + " rx=\"5\"/>";
   canvas.body += svg_text(x - 8, canvas.y + 9, "looks elsewhere", " text-anchor=\"end\" class=\"muted small\"");
   canvas.body += svg_text(x + 128, canvas.y + 26,
                           rows.medium.kind == MediumKind::video ? "strongest of each row" : "strongest of each picture",
                           " text-anchor=\"end\" class=\"muted small\"");
-  const std::string more = rows.left_out > 0 ? "and " + std::to_string(rows.left_out) + " more words · " : "";
-  canvas.body += svg_text(kMediaMargin, canvas.y + 9, more + percentages, " class=\"muted small\"");
   canvas.y += 34;
 }
 
@@ -162,7 +175,7 @@ void draw_tiles(MediaCanvas& canvas, const MediaRows& rows) {
     canvas.body += lit_frame(medium, light_of(medium, row, kTileSamples), 0, svg_box(x, y, width, height));
     canvas.body += rounded(x, y, width, height, 2);
     canvas.body += svg_text(x, y + height + 22, fitting(row.name, width - 44, 9.5), " class=\"word\"");
-    canvas.body += svg_text(x + width, y + height + 21, percent_text(row.largest()),
+    canvas.body += svg_text(x + width, y + height + 21, percent_text(brightest(medium, row)),
                             " text-anchor=\"end\" class=\"muted small\"") +
                    "\n";
   }
@@ -204,7 +217,9 @@ void draw_frames(MediaCanvas& canvas, const MediaRows& rows) {
     }
     canvas.y += static_cast<double>((medium.frames + columns - 1) / columns) * (height + kBars + 4) + 10;
   }
-  draw_legend(canvas, rows, "percentages: the weight of each frame");
+  draw_legend(canvas, rows,
+              whole_frames(medium) ? "percentages: the weight of each frame; the strongest are clear"
+                                   : "percentages: the weight of each frame");
 }
 
 std::string draw_media(const AttentionRecord& record, const AttentionPart& part, std::int64_t layer,

@@ -1,4 +1,4 @@
-// Attention over a sound and over a list: curves above the spectrogram with the alignment below it, and bars.
+// Attention over a sound: curves above the spectrogram, the alignment below it.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -153,53 +153,6 @@ void draw_sound(MediaCanvas& canvas, const MediaRows& rows) {
   draw_alignment(canvas, plot);
   draw_time(canvas, plot);
   canvas.y += 12;
-}
-
-void draw_list(MediaCanvas& canvas, const MediaRows& rows) {
-  constexpr double kLine = 26, kNames = 250, kShare = 64;
-  constexpr std::size_t kMostItems = 20, kMostPanels = 6;
-  const bool heads = rows.rows.size() > 1 && rows.rows[1].name == "head 1";
-  const std::size_t panels = heads ? 1 : std::min(rows.rows.size(), kMostPanels);
-  for (std::size_t panel = 0; panel < panels; ++panel) {
-    const MediaRow& row = rows.rows[panel];
-    canvas.body += svg_text(kMediaMargin, canvas.y + 18, cut_to_width(row.name, 60), " class=\"word\"");
-    canvas.y += 34;
-    // The strongest items, in their own order.
-    std::vector<std::size_t> items(row.weights.size());
-    for (std::size_t i = 0; i < items.size(); ++i) items[i] = i;
-    std::stable_sort(items.begin(), items.end(),
-                     [&](std::size_t a, std::size_t b) { return row.weights[a] > row.weights[b]; });
-    items.resize(std::min(items.size(), kMostItems));
-    std::sort(items.begin(), items.end());
-    float largest = row.largest();
-    for (std::size_t h = 1; heads && h < rows.rows.size(); ++h) largest = std::max(largest, rows.rows[h].largest());
-    const double room = kMediaInner - kNames - kShare;
-    const auto length = [&](float weight) {
-      return largest > 0.0F ? room * static_cast<double>(weight / largest) : 0.0;
-    };
-    for (const std::size_t item : items) {
-      const double x = kMediaMargin + kNames, middle = canvas.y + kLine / 2;
-      const float shade = shade_of(row.weights[item], row.largest());
-      canvas.body +=
-          svg_text(x - 12, middle + 5, cut_to_width(token_text(rows.tokens[item]).text, 32), " text-anchor=\"end\"");
-      canvas.body += "<rect" + svg_box(x, canvas.y + 5, std::max(1.5, length(row.weights[item])), kLine - 10) +
-                     " rx=\"2\"" + svg_attribute("fill", svg_color(color_at(kPaperScale, 0.25F + 0.6F * shade))) + "/>";
-      for (std::size_t h = 1; heads && h < rows.rows.size(); ++h) {
-        canvas.body += "<circle fill=\"#fff\" stroke=\"#c2410c\" stroke-width=\"1.5\" r=\"3.2\"" +
-                       svg_attribute("cx", x + length(rows.rows[h].weights[item])) + svg_attribute("cy", middle) + "/>";
-      }
-      canvas.body += svg_text(kMediaWidth - kMediaMargin, middle + 5, percent_text(row.weights[item]),
-                              " text-anchor=\"end\" class=\"muted small\"") +
-                     "\n";
-      canvas.y += kLine;
-    }
-    canvas.y += 14;
-  }
-  if (heads) {
-    canvas.body += svg_text(kMediaWidth - kMediaMargin, canvas.y + 4, "bar: mean of the heads · circles: each head",
-                            " text-anchor=\"end\" class=\"muted small\"");
-    canvas.y += 14;
-  }
 }
 
 }  // namespace headway::inline v0::internal

@@ -17,7 +17,7 @@ namespace headway::inline v0::internal {
 namespace {
 
 // Every bit codes at least one block of 8 x 8 of some component, which stands for up to 32 x 32 pixels.
-constexpr std::int64_t kMostPixelsOfByte = 8 * 32 * 32;
+constexpr std::int64_t kMostPixelsOfByte = std::int64_t{8} * 32 * 32;
 constexpr int kMostScans = 500;  // of a progressive file; each one passes over the whole picture
 constexpr int kExifMarker = JPEG_APP0 + 1;
 constexpr std::string_view kExifStart("Exif\0\0", 6);

@@ -48,7 +48,8 @@ struct MelFilter {
 
 std::vector<MelFilter> mel_filters(const LogMelOptions& options, double max_frequency) {
   const std::int64_t frequencies = options.window / 2 + 1;
-  const double step = static_cast<double>(options.rate / 2) / static_cast<double>(frequencies - 1);
+  const std::int64_t highest = options.rate / 2;  // whole, as in Transformers
+  const double step = static_cast<double>(highest) / static_cast<double>(frequencies - 1);
   const double mel_step = mel_of(max_frequency) / static_cast<double>(options.bins + 1);
   std::vector<MelFilter> filters(static_cast<std::size_t>(options.bins));
   for (std::int64_t bin = 0; bin < options.bins; ++bin) {
@@ -154,6 +155,25 @@ void check_log_mel(const Tensor& samples, const LogMelOptions& options) {
         options.max_frequency, ", expected 0 or a frequency in Hz");
 }
 
+// (x - mean) / sqrt(variance + 1e-7): [length]
+Tensor normalized(const Tensor& samples) {
+  const Tensor result = samples.clone();
+  float* const values = result.data<float>();
+  const std::int64_t length = result.size(0);
+  const auto count = static_cast<double>(std::max<std::int64_t>(length, 1));
+  double mean = 0.0, variance = 0.0;
+  for (std::int64_t i = 0; i < length; ++i) mean += static_cast<double>(values[i]) / count;
+  for (std::int64_t i = 0; i < length; ++i) {
+    const double difference = static_cast<double>(values[i]) - mean;
+    variance += difference * difference / count;
+  }
+  const double factor = 1.0 / std::sqrt(variance + 1e-7);
+  for (std::int64_t i = 0; i < length; ++i) {
+    values[i] = static_cast<float>((static_cast<double>(values[i]) - mean) * factor);
+  }
+  return result;
+}
+
 }  // namespace
 }  // namespace internal
 
@@ -161,6 +181,8 @@ Tensor log_mel(const Tensor& samples, const LogMelOptions& options) {
   using namespace internal;
   check_log_mel(samples, options);
   Tensor input = plain_values(samples);
+  if (options.normalize)
+    input = normalized(options.length > 0 ? input.slice(0, 0, std::min(options.length, input.size(0))) : input);
   if (options.length > 0 && options.length != input.size(0)) {
     const Tensor padded = Tensor::zeros({options.length});
     const std::int64_t kept = std::min(options.length, input.size(0));

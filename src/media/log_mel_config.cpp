@@ -28,7 +28,8 @@ LogMelOptions LogMelOptions::load(const std::filesystem::path& directory) {
   double dither = 0.0;
   config.number("dither", dither);
   internal::check(dither == 0.0, config.file(), ": dither is ", dither, ", expected 0");
-  internal::check(!config.boolean("do_normalize", false), config.file(), ": do_normalize is true, expected false");
+  // Transformers has it as an argument of the call.
+  options.normalize = config.boolean("do_normalize", false);
   return options;
 }
 
@@ -49,6 +50,7 @@ void LogMelOptions::save(const std::filesystem::path& directory) const {
   json.set("padding_side", "right");
   json.set("padding_value", 0.0);
   json.set("return_attention_mask", false);
+  if (normalize) json.set("do_normalize", true);
   if (max_frequency != 8000.0) json.set("max_frequency", max_frequency);
   internal::save_preprocessor_config(directory, json);
 }

@@ -44,8 +44,8 @@ std::vector<Window> filter_windows(std::int64_t source, std::int64_t size, Resam
   for (std::int64_t i = 0; i < size; ++i) {
     const double centre = (static_cast<double>(i) + 0.5) * scale;
     Window& window = windows[static_cast<std::size_t>(i)];
-    window.first = std::max<std::int64_t>(static_cast<std::int64_t>(centre - support + 0.5), 0);
-    const std::int64_t end = std::min(static_cast<std::int64_t>(centre + support + 0.5), source);
+    window.first = std::max<std::int64_t>(static_cast<std::int64_t>(std::trunc(centre - support + 0.5)), 0);
+    const std::int64_t end = std::min(static_cast<std::int64_t>(std::trunc(centre + support + 0.5)), source);
     double sum = 0.0;
     for (std::int64_t place = window.first; place < end; ++place) {
       const double x = (static_cast<double>(place) - centre + 0.5) / stretch;

@@ -6,11 +6,14 @@
 #include <string_view>
 #include <vector>
 
+#include "base/internal_api.h"
+
 namespace headway::inline v0::internal {
 
 // The one of `codes` that a name refers to: a code itself, another code of the same language ("de", "ger", "deu") or
 // its name in English or in itself, in any case of letters.
-std::optional<std::string> find_language(std::string_view name, const std::vector<std::string>& codes);
+HEADWAY_INTERNAL_API std::optional<std::string> find_language(std::string_view name,
+                                                              const std::vector<std::string>& codes);
 
 // The language's name in English, as "German" for "deu", "de" or "ger"; an unknown code, or one with a country or a
 // script ("pt-BR"), is returned unchanged.

@@ -21,8 +21,8 @@ TOKENIZER = {
 }
 
 
-def write_model(directory, config, shapes, tokenizer=True):
-    """A directory with random weights: name -> shape."""
+def write_model(directory, config, shapes, tokenizer=True, given=None):
+    """A directory with random weights: name -> shape. `given`: the values of tensors that are not random."""
     directory.mkdir()
     generator = random.Random(5)
     header, data = {}, b""
@@ -30,6 +30,7 @@ def write_model(directory, config, shapes, tokenizer=True):
         count = math.prod(shape)
         norm = "norm" in name or ".ln_" in name
         values = [1.0 if norm and name.endswith("weight") else generator.gauss(0, 0.7) for _ in range(count)]
+        values = (given or {}).get(name, values)
         header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + 4 * count]}
         data += struct.pack(f"<{count}f", *values)
     text = json.dumps(header).encode()

@@ -45,7 +45,7 @@ class Draw:
         self.layers = self.random.randint(1, 3)
         self.vocabulary = self.random.randint(30, 99)
         # Where the first token stands for the text, transformers takes what is at the first position.
-        pools = head in ("none", "sequence") and FAMILIES[family][1] is ENCODER_HEADS
+        pools = head in ("none", "sequence") and FAMILIES.get(family, (None, ()))[1] is ENCODER_HEADS
         self.padding = ("none", "right", *(("none", "right") if pools else ("left", "both")))[number % 4]
 
     def choice(self, *values):
@@ -401,3 +401,5 @@ FAMILIES = {
 
 # Families that Headway reads and writes as another one: the text part of Gemma 3 with images.
 READ_AS_OTHERS = {"gemma3"}
+# Families that families_features.py looks at.
+READ_FEATURES = {"vit", "deit", "whisper", "vision-encoder-decoder"}

@@ -42,6 +42,8 @@ def test_snippet_runs(code, tmp_path):
 def test_snippet_of_a_family_runs(code, tmp_path):
     small_bert.write_all(tmp_path)
     small_families.write_with_package(headway, tmp_path, [name for name in small_families.FAMILIES if name in code])
+    small_families.write_features_with_package(
+        headway, tmp_path, [name for name in small_families.FEATURES if name in code])
     run(code, tmp_path)
 
 
@@ -54,4 +56,5 @@ def test_snippet_of_media_runs(code, tmp_path):
 
 def test_the_small_families_are_all_families():
     ours = {"bert", "marian", "gemma3"} | {family for family, *_ in small_families.FAMILIES.values()}
+    ours |= {family for family, *_ in small_families.FEATURES.values()} - {"clip"}
     assert ours == set(headway.TransformerModel.families())

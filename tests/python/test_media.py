@@ -13,6 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import small_media
 
 pytest.importorskip("headway._media")
+from headway import _perception
 
 
 def test_names_and_stubs():
@@ -20,7 +21,7 @@ def test_names_and_stubs():
     public = {name for name in dir(headway._media) if not name.startswith("_")}
     assert public <= names_in(folder / "_media.pyi")
     assert headway._MEDIA_NAMES <= names_in(folder / "__init__.pyi")
-    assert headway._MEDIA_NAMES == set(headway._perception.__all__) <= set(dir(headway))
+    assert headway._MEDIA_NAMES == set(_perception.__all__) <= set(dir(headway))
     for name in headway._MEDIA_NAMES:
         assert getattr(headway, name).__doc__, name
 

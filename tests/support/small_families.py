@@ -46,6 +46,25 @@ FAMILIES = {
     "flan-t5-small": ("t5", "T5ForConditionalGeneration", "text-to-text", {**T5, "feed_forward_proj": "gated-gelu"}),
 }
 
+VIT = {"hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 20, "image_size": 8,
+       "patch_size": 4}
+GPT2 = {**SIZES, "n_embd": 10, "n_layer": 2, "n_head": 2, "n_positions": 40}
+# Those that read pictures or sound: (model_type, class, config).
+FEATURES = {
+    "vit-base-patch16-224": ("vit", "ViTForImageClassification", VIT),
+    "deit-base-patch16-224": ("deit", "DeiTForImageClassification", VIT),
+    "whisper-tiny": ("whisper", "WhisperForConditionalGeneration", {
+        **SIZES, "d_model": 12, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2,
+        "decoder_attention_heads": 2, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16, "decoder_start_token_id": 2}),
+    "vit-gpt2-captions": ("vision-encoder-decoder", "VisionEncoderDecoderModel", {
+        "encoder": {"model_type": "vit", **VIT}, "decoder_start_token_id": 2,
+        "decoder": {"model_type": "gpt2", "add_cross_attention": True, **GPT2}}),
+    "clip-vit-base-patch32": ("clip", "CLIPModel", {
+        "projection_dim": 6, "vision_config": VIT,
+        "text_config": {"vocab_size": 30, "hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 2,
+                        "intermediate_size": 16, "max_position_embeddings": 8, "eos_token_id": 9}}),
+}
+
 
 def config_of(name):
     """The text of a config.json."""
@@ -99,6 +118,14 @@ def write_all(program, directory):
         subprocess.run([str(program), "finetune", "--task", task, "--from-config", source / "config.json", "--data",
                         data.get(task, "notes.txt"), "--max-length", "32", "--stride", "8", "--batch", "4", "--steps",
                         "1", "--output", name, "--quiet"], check=True, cwd=directory, stdout=subprocess.DEVNULL)
+
+
+def write_features_with_package(headway, directory, names):
+    """The same of models that read pictures or sound, which have no tokenizer here."""
+    for name in names:
+        family, architecture, config = FEATURES[name]
+        made = headway.ClipModel if family == "clip" else headway.TransformerModel
+        made.from_config({"model_type": family, "architectures": [architecture], **config}).save(directory / name)
 
 
 def write_with_package(headway, directory, names):

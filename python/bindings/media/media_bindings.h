@@ -11,6 +11,7 @@ namespace headway::python {
 // Each adds the classes and functions of one noun to the module.
 void bind_sounds(nb::module_& module);
 void bind_pictures(nb::module_& module);
+void bind_transcriber(nb::module_& module);
 void bind_picture_classifier(nb::module_& module);
 void bind_captioner(nb::module_& module);
 

@@ -16,6 +16,7 @@ NB_MODULE(_media, module) {
   nb::module_::import_("headway._text");  // has the models; _core, which it imports, tensors and the errors
   headway::python::bind_sounds(module);
   headway::python::bind_pictures(module);
+  headway::python::bind_transcriber(module);
   headway::python::bind_picture_classifier(module);
   headway::python::bind_captioner(module);
 }

@@ -54,7 +54,7 @@ void bind_options(nb::module_& module) {
       .def(
           "__init__",
           [](LogMelOptions* self, nb::handle rate, nb::handle window, nb::handle hop, nb::handle bins,
-             nb::handle length, nb::handle max_frequency) {
+             nb::handle length, nb::handle max_frequency, bool normalize) {
             const auto integer = [](const char* name, nb::handle value) {
               return read_integer(std::string("LogMelOptions: ") + name, value);
             };
@@ -63,11 +63,13 @@ void bind_options(nb::module_& module) {
                                      .hop = integer("hop", hop),
                                      .bins = integer("bins", bins),
                                      .length = integer("length", length),
-                                     .max_frequency = read_number("LogMelOptions: max_frequency", max_frequency)};
+                                     .max_frequency = read_number("LogMelOptions: max_frequency", max_frequency),
+                                     .normalize = normalize};
           },
           nb::kw_only(), "rate"_a = 16000, "window"_a = 400, "hop"_a = 160, "bins"_a = 80, "length"_a = 0,
-          "max_frequency"_a = 0.0,
-          "length: samples, padded with zeros or cut; 0: as they are. max_frequency in Hz; 0: rate / 2, at most 8000.")
+          "max_frequency"_a = 0.0, "normalize"_a = false,
+          "length: samples, padded with zeros or cut; 0: as they are. max_frequency in Hz; 0: rate / 2, at most 8000. "
+          "normalize: first to a mean of 0 and a variance of 1.")
       .def_static(
           "load",
           [](nb::handle directory) {
@@ -85,7 +87,8 @@ void bind_options(nb::module_& module) {
       .def_rw("hop", &LogMelOptions::hop)
       .def_rw("bins", &LogMelOptions::bins)
       .def_rw("length", &LogMelOptions::length)
-      .def_rw("max_frequency", &LogMelOptions::max_frequency);
+      .def_rw("max_frequency", &LogMelOptions::max_frequency)
+      .def_rw("normalize", &LogMelOptions::normalize);
 }
 
 }  // namespace

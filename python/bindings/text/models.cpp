@@ -110,6 +110,7 @@ struct SourceArguments {
   Array tokens, lengths;
   Array padding_mask;
   Array packed, token_types, positions;
+  Array features;
 };
 ModelInput read_source(Arrays& arrays, const SourceArguments& given) {
   ModelInput input;
@@ -119,6 +120,7 @@ ModelInput read_source(Arrays& arrays, const SourceArguments& given) {
   input.packed = read_packed(arrays, given.packed);
   input.token_types = read_tokens(arrays, "token_types", given.token_types);
   input.positions = read_tokens(arrays, "positions", given.positions);
+  input.features = arrays.read("features", given.features);
   return input;
 }
 
@@ -134,28 +136,28 @@ ModelInput read_input(Arrays& arrays, const SourceArguments& source, Array targe
 
 nb::object forward(const TransformerModel& self, Array tokens, Array lengths, Array padding_mask, Array packed,
                    Array token_types, Array positions, Array target, Array target_lengths, Array target_padding_mask,
-                   bool last_only, Array return_weights) {
+                   Array features, bool last_only, Array return_weights) {
   Arrays arrays("forward");
-  ModelInput input = read_input(arrays, {tokens, lengths, padding_mask, packed, token_types, positions}, target,
-                                target_lengths, target_padding_mask, last_only);
+  ModelInput input = read_input(arrays, {tokens, lengths, padding_mask, packed, token_types, positions, features},
+                                target, target_lengths, target_padding_mask, last_only);
   input.weights = read_weights("forward: return_weights", return_weights);
   return give_result(arrays, arrays.run([&] { return self.forward(input); }));
 }
 
 nb::object call(const TransformerModel& self, Array tokens, Array lengths, Array padding_mask, Array packed,
                 Array token_types, Array positions, Array target, Array target_lengths, Array target_padding_mask,
-                bool last_only) {
+                Array features, bool last_only) {
   Arrays arrays("model");
-  const ModelInput input = read_input(arrays, {tokens, lengths, padding_mask, packed, token_types, positions}, target,
-                                      target_lengths, target_padding_mask, last_only);
+  const ModelInput input = read_input(arrays, {tokens, lengths, padding_mask, packed, token_types, positions, features},
+                                      target, target_lengths, target_padding_mask, last_only);
   const ModelResult result = arrays.run([&] { return self.forward(input); });
   return arrays.give(result.logits.defined() ? result.logits : result.hidden);
 }
 
 nb::object encode(const TransformerModel& self, Array tokens, Array lengths, Array padding_mask, Array packed,
-                  Array token_types, Array positions, Array return_weights) {
+                  Array token_types, Array positions, Array features, Array return_weights) {
   Arrays arrays("encode");
-  ModelInput input = read_source(arrays, {tokens, lengths, padding_mask, packed, token_types, positions});
+  ModelInput input = read_source(arrays, {tokens, lengths, padding_mask, packed, token_types, positions, features});
   input.weights = read_weights("encode: return_weights", return_weights);
   return give_result(arrays, arrays.run([&] { return self.encode(input); }));
 }
@@ -178,25 +180,28 @@ constexpr const char* kInputText =
     "tokens: ids [batch, length], an array or lists; of an encoder-decoder the source. lengths: non-padding tokens of "
     "each entry, which come first; or padding_mask [batch, length], a Mask with padding at any position; or packed, "
     "where texts that lie end to end in [1, total] begin and the last one ends. token_types and positions are shaped "
-    "like tokens. target: the decoder's ids in an encoder-decoder.";
+    "like tokens. target: the decoder's ids in an encoder-decoder. features: in the place of tokens where the encoder "
+    "reads pictures [batch, channels, height, width] or sounds [batch, bins, frames]; lengths are then positions of "
+    "the encoder.";
 
 void bind_calls(nb::class_<TransformerModel, Module>& model) {
-  model.def("__call__", &call, "tokens"_a, nb::kw_only(), "lengths"_a.none() = nb::none(),
+  model.def("__call__", &call, "tokens"_a.none() = nb::none(), nb::kw_only(), "lengths"_a.none() = nb::none(),
             "padding_mask"_a.none() = nb::none(), "packed"_a.none() = nb::none(), "token_types"_a.none() = nb::none(),
             "positions"_a.none() = nb::none(), "target"_a.none() = nb::none(), "target_lengths"_a.none() = nb::none(),
-            "target_padding_mask"_a.none() = nb::none(), "last_only"_a = false,
+            "target_padding_mask"_a.none() = nb::none(), "features"_a.none() = nb::none(), "last_only"_a = false,
             "The head's logits, or the last hidden states of a model without a head. Arguments as forward()'s.");
-  model.def("forward", &forward, "tokens"_a, nb::kw_only(), "lengths"_a.none() = nb::none(),
+  model.def("forward", &forward, "tokens"_a.none() = nb::none(), nb::kw_only(), "lengths"_a.none() = nb::none(),
             "padding_mask"_a.none() = nb::none(), "packed"_a.none() = nb::none(), "token_types"_a.none() = nb::none(),
             "positions"_a.none() = nb::none(), "target"_a.none() = nb::none(), "target_lengths"_a.none() = nb::none(),
-            "target_padding_mask"_a.none() = nb::none(), "last_only"_a = false, "return_weights"_a = false,
+            "target_padding_mask"_a.none() = nb::none(), "features"_a.none() = nb::none(), "last_only"_a = false,
+            "return_weights"_a = false,
             ("All results, a headway.ModelResult. " + std::string(kInputText) +
              " last_only: logits of each entry's last token alone. return_weights: True for the attention weights of "
              "every layer and head, \"mean\" for their mean over heads.")
                 .c_str());
-  model.def("encode", &encode, "tokens"_a, nb::kw_only(), "lengths"_a.none() = nb::none(),
+  model.def("encode", &encode, "tokens"_a.none() = nb::none(), nb::kw_only(), "lengths"_a.none() = nb::none(),
             "padding_mask"_a.none() = nb::none(), "packed"_a.none() = nb::none(), "token_types"_a.none() = nb::none(),
-            "positions"_a.none() = nb::none(), "return_weights"_a = false,
+            "positions"_a.none() = nb::none(), "features"_a.none() = nb::none(), "return_weights"_a = false,
             "The encoder alone: result.hidden is the memory [batch, length, width] for decode().");
   model.def("decode", &decode, "tokens"_a, "cache"_a, nb::kw_only(), "memory"_a.none() = nb::none(),
             "memory_lengths"_a.none() = nb::none(), "padding_mask"_a.none() = nb::none(),

@@ -15,6 +15,7 @@ NB_MODULE(_text, module) {
   nb::set_leak_warnings(false);
   nb::module_::import_("headway._core");  // has Tensor, Module and the translation of errors
   headway::python::bind_models(module);
+  headway::python::bind_clip(module);
   headway::python::bind_text_tokenizer(module);
   headway::python::bind_tasks(module);
   headway::python::bind_recommender(module);

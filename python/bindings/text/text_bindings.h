@@ -12,6 +12,7 @@ namespace headway::python {
 
 // Each adds the classes and functions of one noun to the module.
 void bind_models(nb::module_& module);
+void bind_clip(nb::module_& module);
 void bind_text_tokenizer(nb::module_& module);
 void bind_tasks(nb::module_& module);
 void bind_recommender(nb::module_& module);
