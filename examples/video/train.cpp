@@ -26,6 +26,8 @@ constexpr const char* kUsage =
     "example_video classify FRAMES... [--model DIR] [--html PAGE --svg PICTURE]\n"
     "example_video speed\n"
     "example_video clips DATA [--steps N --batch N --seed N] [--test]   clips as bytes, to the standard output\n"
+    "Actions: 0 moves left, 1 right, 2 up, 3 down, 4 turns clockwise, 5 counter-clockwise, 6 grows, 7 shrinks, 8 "
+    "still.\n"
     "DATA is the folder with digits.csv. FRAMES: a folder of PNG files, one file per frame, or one strip.\n";
 
 void check_files(const example::Arguments& arguments, std::size_t count, const std::string& expected) {
@@ -178,8 +180,9 @@ int speed(example::Arguments& arguments) {
   const headway::MultiHeadAttention space({.embed_dim = kWidth, .num_heads = 4});
   const headway::MultiHeadAttention time({.embed_dim = kWidth, .num_heads = 4});
   std::printf("times x places   patches   divided ms   all to all ms\n");
-  for (const auto& [times, places] :
-       std::vector<std::pair<std::int64_t, std::int64_t>>{{8, 9}, {16, 16}, {16, 36}, {16, 64}, {32, 64}, {32, 144}}) {
+  using Size = std::pair<std::int64_t, std::int64_t>;
+  for (const Size& size : std::vector<Size>{{8, 9}, {16, 16}, {16, 36}, {16, 64}, {32, 64}, {32, 144}}) {
+    const std::int64_t times = size.first, places = size.second;
     Tensor x = Tensor::randn({1, times, places, kWidth}, 1);
     x.set_requires_grad();
     const double divided = milliseconds(x, [&](const Tensor& clip) {
