@@ -8,6 +8,7 @@
 #include "perception/sound_windows.h"
 #include "perception/word_times.h"
 #include "support/files.h"
+#include "support/fixtures.h"
 #include "support/message_of.h"
 #include "support/small_whisper.h"
 
@@ -175,7 +176,7 @@ TEST(TranscriberFiles, bad_directories) {
 
 // The model that comes with Headway, where the sources are at hand.
 TEST(SpokenDigits, three_digits) {
-  const std::filesystem::path root = std::filesystem::path(__FILE__).parent_path().parent_path();
+  const std::filesystem::path root = std::filesystem::path(headway_test::fixture_directory()) / "../..";
   const std::filesystem::path model = root / "models/spoken-digits";
   if (!std::filesystem::exists(model / "model.safetensors")) GTEST_SKIP() << model << " is not there";
   const Transcriber transcriber(model);

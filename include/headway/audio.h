@@ -33,8 +33,8 @@ HEADWAY_API Sound parse_sound(std::string_view bytes, const std::string& about, 
 // Writes a WAV file of 16 bits and one channel, in one piece; samples outside of -1 to 1 are clipped.
 HEADWAY_API void write_wav(const std::filesystem::path& file, const Sound& sound);
 
-// samples [length] at another rate: [ceil(length * to / from)]. A windowed sinc keeps what both rates can carry up to
-// 0.9 of the highest frequency and attenuates by 90 dB what the new rate cannot carry.
+// samples [length] at another rate: [ceil(length * to / from)]. A windowed sinc keeps frequencies up to 0.88 of half
+// the lower rate, and attenuates those above half of it by 88 dB.
 HEADWAY_API Tensor resample(const Tensor& samples, std::int64_t from, std::int64_t to);
 
 // The spectrogram of Whisper's models; the defaults are those of its published ones.

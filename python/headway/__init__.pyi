@@ -42,6 +42,9 @@ from headway._core import train as train
 from headway._core import warmup_schedule as warmup_schedule
 from headway._models import Answer as Answer
 from headway._models import Answers as Answers
+from headway._models import ClipEmbeddings as ClipEmbeddings
+from headway._models import ClipModel as ClipModel
+from headway._models import ClipResult as ClipResult
 from headway._models import GeneratedAttention as GeneratedAttention
 from headway._models import GeneratedText as GeneratedText
 from headway._models import LabelScore as LabelScore

@@ -24,7 +24,7 @@ constexpr std::int64_t kMostResampled = std::int64_t{1} << 29;
 constexpr std::int64_t kOutputsOfTask = 4096;
 constexpr std::int64_t kMostStoredWeights = std::int64_t{1} << 20;
 
-// A Kaiser window of this shape attenuates by 90 dB; over this many zeros of the sinc on each side its transition takes
+// A Kaiser window of this shape attenuates by 88 dB; over this many zeros of the sinc on each side its transition takes
 // 0.11 of the highest frequency, so that the middle of the transition is put below that by half of it.
 constexpr double kKaiserShape = 9.0;
 constexpr double kZeros = 48.0;

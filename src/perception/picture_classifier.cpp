@@ -115,6 +115,7 @@ std::vector<PictureClassification> PictureClassifier::classify_files(const std::
 Tensor PictureClassifier::logits(const std::vector<Picture>& pictures) const {
   if (pictures.empty()) return Tensor::empty({0, static_cast<std::int64_t>(parts_->labels.size())});
   std::vector<Tensor> tensors;
+  tensors.reserve(pictures.size());
   for (const Picture& picture : pictures) tensors.push_back(picture_tensor(picture, parts_->input));
   return parts_->logits_of(tensors);
 }

@@ -11,6 +11,7 @@ import copy
 import math
 import multiprocessing
 import os
+import random
 import sys
 import tempfile
 import traceback
@@ -370,24 +371,25 @@ def families_fail(text):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seed", type=int, default=int(os.environ.get("HEADWAY_CONFORMANCE_SEED", "1")))
+    parser.add_argument("--seed", default=os.environ.get("HEADWAY_CONFORMANCE_SEED", "1"), help='a number, or "random"')
     parser.add_argument("--draws", type=int, default=20, help="configurations of each family and head")
     parser.add_argument("--only", nargs="*", help="families")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
     arguments = parser.parse_args()
+    seed = random.SystemRandom().getrandbits(31) if arguments.seed == "random" else int(arguments.seed)
     pool = concurrent.futures.ProcessPoolExecutor(arguments.jobs, multiprocessing.get_context("spawn"))
     runs = {}
     for family in arguments.only or FAMILIES:
         _, heads, generates = FAMILIES[family]
         for number in range(len(heads) + generates):
-            runs.setdefault(family, []).append(pool.submit(run_family, family, number, arguments.seed, arguments.draws))
+            runs.setdefault(family, []).append(pool.submit(run_family, family, number, seed, arguments.draws))
     status = 0
     for family, futures in runs.items():
         results = [future.result() for future in futures]
         failures = [failure for _, of_head in results for failure in of_head]
         print("\n".join(failures[:10]), end="\n" if failures else "")
         passed = sum(count for count, _ in results)
-        print(f"families {family}: {passed} passed, {len(failures)} failed, 0 skipped; seed {arguments.seed}", flush=True)
+        print(f"families {family}: {passed} passed, {len(failures)} failed, 0 skipped; seed {seed}", flush=True)
         status |= bool(failures) or passed == 0
     return int(status)
 

@@ -163,6 +163,54 @@ def test_files(config, tmp_path):
     assert headway.load_model(tmp_path / "half").parameters()[0].dtype == "float16"
 
 
+VIT = dict(
+    model_type="vit", architectures=["ViTForImageClassification"], hidden_size=12, num_attention_heads=3,
+    num_hidden_layers=2, intermediate_size=20, image_size=[4, 6], patch_size=2, num_labels=5,
+)
+
+
+def test_features_in_the_place_of_tokens():
+    model = make(VIT)
+    pictures = np.random.default_rng(1).standard_normal((2, 3, 4, 6)).astype(np.float32)
+    result = model.forward(features=pictures, return_weights=True)
+    assert result.logits.shape == (2, 5) and result.encoder_weights[1].shape == (2, 3, 7, 7)
+    assert np.array_equal(model(features=pictures), result.logits)
+    recorded = model(features=headway.tensor(pictures))
+    recorded.backward(headway.tensor(np.ones((2, 5), np.float32)))
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    with pytest.raises(ValueError, match="pictures of 6 x 4, and the model reads 4 x 6"):
+        model(features=pictures.swapaxes(2, 3).copy())
+    with pytest.raises(ValueError, match="tokens is given, and the model reads features of pictures"):
+        model(tokens(2, 5))
+    with pytest.raises(ValueError, match="features is given, and the model reads tokens"):
+        make(BERT)(features=pictures)
+
+
+def test_clip(tmp_path):
+    config = dict(model_type="clip", projection_dim=6, vision_config=VIT | dict(image_size=4))
+    config["text_config"] = dict(
+        vocab_size=40, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=12,
+        max_position_embeddings=9, eos_token_id=2,
+    )
+    headway.set_random_seed(1)
+    model = headway.ClipModel.from_config(config)
+    model.eval()
+    ids, pictures = tokens(3, 5), np.random.default_rng(1).standard_normal((3, 3, 4, 4)).astype(np.float32)
+    result = model(ids, pictures, return_weights="mean")
+    assert result.logits_per_text.shape == (3, 3) and result.text.weights[0].shape == (3, 5, 5)
+    np.testing.assert_allclose(np.linalg.norm(result.picture.embeddings, axis=-1), 1, atol=1e-6)
+    np.testing.assert_allclose(model.embed_texts(ids).embeddings, result.text.embeddings, atol=1e-6)
+    loss = headway.ClipModel.contrastive_loss(model(headway.tensor(ids), headway.tensor(pictures)).logits_per_text)
+    loss.backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    model.save(tmp_path)
+    loaded = headway.ClipModel.load(tmp_path)
+    assert np.array_equal(loaded.embed_pictures(pictures).embeddings, result.picture.embeddings)
+    assert loaded.config["architectures"] == ["CLIPModel"] and "ClipModel" in repr(loaded)
+    with pytest.raises(ValueError, match="expected \"clip\""):
+        headway.ClipModel.from_config(BERT)
+
+
 def test_a_new_head(tmp_path):
     make(BERT).save(tmp_path)
     model = headway.load_model(tmp_path, mapped=False, new_head="tokens", new_labels=["O", "B-PER", "I-PER"])
