@@ -8,6 +8,7 @@
 #include "headway/device.h"
 #include "headway/mask_filler.h"
 #include "headway/question_answerer.h"
+#include "headway/sequence_recommender.h"
 #include "headway/text_classifier.h"
 #include "headway/text_encoder.h"
 #include "headway/token_tagger.h"
@@ -69,6 +70,28 @@ TEST(TasksOnADevice, AgreeWithTheCpu) {
     return Numbers{text.masks[0][0].score, text.masks[0][1].score};
   });
   expect_close(filled.first, filled.second);
+}
+
+TEST(TasksOnADevice, Recommendations) {
+  if (headway::cuda_device_count() == 0) GTEST_SKIP() << headway::describe_cuda();
+  const TemporaryDirectory directory;
+  headway::set_random_seed(5);
+  headway::TransformerModel::from_config(
+      R"({"model_type": "gpt2", "vocab_size": 20, "n_positions": 8, "n_embd": 8, "n_layer": 2, "n_head": 2,
+          "initializer_range": 0.5})")
+      .save(directory / "model");
+  const auto numbers = [&](Device device) {
+    const headway::SequenceRecommender recommender(directory / "model", {.device = device});
+    Numbers all;
+    for (const headway::Recommendations& found : recommender.recommend_all({{3, 4, 5}, {7}}, {.count = 19})) {
+      for (const headway::RecommendedItem& item : found.items) {
+        all.push_back(item.score);
+        all.insert(all.end(), item.shares.begin(), item.shares.end());
+      }
+    }
+    return all;
+  };
+  expect_close(numbers(Device::cpu()), numbers(Device::cuda()));
 }
 
 TEST(TasksOnADevice, AttentionComesBack) {

@@ -218,7 +218,7 @@ void SequenceRecommender::Parts::compute(const std::vector<internal::ReadHistory
   input.last_only = true;
   ModelResult result = model.forward(input);
   batch.logits = internal::on_cpu(result.logits).reshape({rows, items + 1});
-  batch.attention = std::move(result.decoder_weights);
+  for (const Tensor& layer : result.decoder_weights) batch.attention.push_back(internal::on_cpu(layer));
 }
 
 void SequenceRecommender::Parts::choose(const float* logits, const std::vector<std::int64_t>& chosen,
@@ -297,14 +297,19 @@ std::vector<Recommendations> SequenceRecommender::recommend_all(const std::vecto
     parts.recommend_popular(wanted, seen_in(i), options, results[i]);
   }
   parts.for_each_batch(given, options.batch_items, options.sources, [&](const internal::RecommenderBatch& batch) {
-    internal::parallel_for(std::ssize(batch.histories), [&](std::int64_t task, int) {
+    const auto finish = [&](std::int64_t task, int) {
       const auto row = static_cast<std::size_t>(task);
       const std::size_t number = batch.histories[row];
       const float* const logits = batch.logits.data<float>() + task * (parts.items + 1);
       const auto score = [&](std::size_t item) { return static_cast<double>(logits[item]); };
       parts.choose(logits, internal::best_items(wanted, seen_in(number), options.count, score), results[number]);
       if (options.sources) parts.add_sources(batch, row, results[number]);
-    });
+    };
+    if (parts.embedding.device().is_cpu()) {
+      internal::parallel_for(std::ssize(batch.histories), finish);
+    } else {  // whose work one thread hands over
+      for (std::int64_t row = 0; row < std::ssize(batch.histories); ++row) finish(row, 0);
+    }
   });
   return results;
 }
