@@ -6,8 +6,14 @@ endif()
 
 if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(HEADWAY_CCACHE ccache)
-  if(HEADWAY_CCACHE)  # needs this setting to cache what uses precompiled headers
-    set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${HEADWAY_CCACHE})
+  if(HEADWAY_CCACHE)
+    # The first setting caches what uses precompiled headers; the others let several checkouts share what is cached. Under
+    # sanitizers, which name lines and not folders, that holds with debugging information too.
+    set(headway_ccache CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_BASEDIR=${PROJECT_SOURCE_DIR})
+    if(HEADWAY_SANITIZE)
+      list(APPEND headway_ccache CCACHE_NOHASHDIR=1)
+    endif()
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env ${headway_ccache} ${HEADWAY_CCACHE})
   endif()
 endif()
 
