@@ -1,7 +1,7 @@
 # Which folder of src a test looks at: the part of its name before the first underscore. A test file that no folder
 # claims stops the configuration, so that none is left out in silence.
 
-set(headway_plain_folders base core backend io nn train)
+set(headway_plain_folders base core backend dist io nn train)
 set(headway_kernel_folders ops matmul attention)  # these run on every instruction set
 set(headway_text_folders text models generate tasks training translation report explain)  # these need the text library
 set(headway_media_folders media perception)  # these need the media library

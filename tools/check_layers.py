@@ -11,7 +11,7 @@ BASE = {"base"}
 CORE = BASE | {"core"}
 BACKEND = CORE | {"backend"}
 OPS = BACKEND | {"ops"}
-NN = OPS | {"nn"}
+NN = OPS | {"dist", "nn"}
 MODELS = NN | {"io", "text", "models"}
 GENERATE = MODELS | {"generate"}
 FOLDERS = {
@@ -22,9 +22,10 @@ FOLDERS = {
     "cuda": BACKEND,
     "io": CORE,
     "ops": BACKEND,
-    "nn": OPS,
+    "dist": OPS,
+    "nn": OPS | {"dist"},
     "train": NN | {"io"},
-    "dist": BACKEND,  # the communicators; attention across ranks gets more below
+    "mpi": BASE,  # a library of its own: an engine of the communicators
     # The text library.
     "text": BASE,
     "models": MODELS,
@@ -38,8 +39,6 @@ FOLDERS = {
     "media": CORE,
     "perception": GENERATE | {"media", "tasks", "explain"},
 }
-# Single files that may know more than their folder.
-EXCEPTIONS = {"src/dist/attention": OPS}
 # Tests and benchmarks, which use internals.
 UNRESTRICTED = ("tests/", "bench/")
 # Users: the public headers alone.
@@ -52,8 +51,7 @@ THIRD_PARTY = {
     "hwy/": ("src/cpu/kernels/",),
     "cuda": ("src/cuda/",),
     "cublas": ("src/cuda/",),
-    "nccl": ("src/dist/",),
-    "mpi.h": ("src/dist/",),
+    "mpi.h": ("src/mpi/",),
     "nanobind/": ("python/",),
     "nlohmann/": ("src/base/",),
     "sentencepiece": ("src/text/train_pieces.cpp", "tests/text_sentence_pieces_test.cpp"),  # training; the reference
@@ -114,9 +112,6 @@ def error_of(path, quote, header, root):
     if not (root / "src" / header).is_file():
         return f'"{header}" is not a file under src/'
     allowed = {folder} | FOLDERS.get(folder, set())
-    for prefix, folders in EXCEPTIONS.items():
-        if path.startswith(prefix):
-            allowed |= folders
     if included_folder not in allowed:
         return f'"{header}": {folder} may not know {included_folder} (only {", ".join(sorted(allowed))})'
     return None

@@ -1,0 +1,87 @@
+// Attention over a sequence that is cut over ranks: each holds its share of the tokens, and no rank all of them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "headway/attention.h"
+#include "headway/communicator.h"
+#include "headway/export.h"
+
+namespace headway {
+inline namespace v0 {
+
+enum class SequenceLayout {
+  // Rank r of n holds parts r and 2n - 1 - r of 2n: under a causal mask all ranks have the same work.
+  zigzag,
+  // Rank r holds the r-th of n parts.
+  contiguous,
+};
+
+struct TokenRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::int64_t size() const { return end - begin; }
+  friend bool operator==(const TokenRange&, const TokenRange&) = default;
+};
+
+// Which tokens of a sequence each rank holds. Parts may be uneven and empty.
+class HEADWAY_API SequenceShares {
+ public:
+  SequenceShares() = default;  // not given
+  // As even as they go, in multiples of `multiple` tokens.
+  SequenceShares(std::int64_t length, int ranks, SequenceLayout layout = SequenceLayout::zigzag,
+                 std::int64_t multiple = 1);
+  // Ranges of every rank, in the order in which they lie in its tensors. Together they hold every token once.
+  explicit SequenceShares(std::vector<std::vector<TokenRange>> ranges);
+
+  bool defined() const { return !ranges_.empty(); }
+  int ranks() const { return static_cast<int>(ranges_.size()); }
+  std::int64_t length() const { return length_; }
+  const std::vector<TokenRange>& of(int rank) const;
+  // How many tokens a rank holds.
+  std::int64_t size(int rank) const;
+  // The rank's tokens of a whole tensor, along a dimension.
+  Tensor take(const Tensor& whole, int rank, int dim) const;
+  // The whole tensor from all ranks' shares, on every rank.
+  Tensor gather(const Tensor& share, int dim, const Communicator& ranks) const;
+  // The position of each of the rank's tokens: int64 [size(rank)].
+  Tensor positions(int rank) const;
+  friend bool operator==(const SequenceShares&, const SequenceShares&) = default;
+
+ private:
+  std::vector<std::vector<TokenRange>> ranges_;
+  std::int64_t length_ = 0;
+};
+
+enum class SequenceMethod {
+  automatic,  // ulysses where heads divide and it sends less, else ring
+  ring,       // keys and values travel from rank to rank; partial results are merged by their log-sum-exp
+  ulysses,    // two all-to-all: every rank computes some heads over the whole sequence
+};
+
+struct SequenceParallelOptions {
+  // Of the queries and of the keys. By default they follow from the layout and the lengths of the ranks' tensors:
+  // contiguous shares may be of any lengths, zigzag ones are those of SequenceShares(whole length, ranks).
+  SequenceShares query_shares = {};
+  SequenceShares key_shares = {};
+  SequenceLayout layout = SequenceLayout::contiguous;
+  SequenceMethod method = SequenceMethod::automatic;
+};
+
+// attention() over the ranks of a communicator. query, key and value are this rank's tokens, and so is the result. The
+// options speak of the whole sequence: offsets, window, lengths, cu_*_lengths and the dropout of a position are those
+// of one rank; mask and bias have this rank's query rows and all keys, in the order of the sequence. Weights come back
+// for this rank's rows and all keys. Gradients of bias and sinks are this rank's part: their sum over the ranks is the
+// whole. Every rank calls it with the same options; where they differ, all ranks throw the same Error.
+HEADWAY_API AttentionResult sequence_attention(const Tensor& query, const Tensor& key, const Tensor& value,
+                                               const AttentionOptions& options, const Communicator& ranks,
+                                               const SequenceParallelOptions& parallel = {});
+
+// sequence_attention() by a ring.
+HEADWAY_API AttentionResult ring_attention(const Tensor& query, const Tensor& key, const Tensor& value,
+                                           const AttentionOptions& options, const Communicator& ranks,
+                                           const SequenceParallelOptions& parallel = {});
+
+}  // namespace v0
+}  // namespace headway
