@@ -83,5 +83,36 @@ HEADWAY_API AttentionResult ring_attention(const Tensor& query, const Tensor& ke
                                            const AttentionOptions& options, const Communicator& ranks,
                                            const SequenceParallelOptions& parallel = {});
 
+// While one exists, what attends on this thread works on sequences that are cut over the ranks, so that a model trains
+// on sequences whose states one machine cannot hold. Every rank makes the same calls.
+//
+// Layers (MultiHeadAttention, encoder and decoder layers, TransformerBlock) take this rank's tokens and give theirs;
+// lengths are those of the whole sequences, masks and biases have this rank's query rows and all keys. A
+// TransformerModel or TranslationModel takes the whole token ids on every rank, and its hidden states and logits are
+// those of shares(length). Caches and models that read features are refused. Attention's dropout is that of one rank;
+// dropout of other tensors draws on every rank by itself.
+class HEADWAY_API SequenceParallelGuard {
+ public:
+  explicit SequenceParallelGuard(const Communicator& ranks, SequenceLayout layout = SequenceLayout::zigzag,
+                                 SequenceMethod method = SequenceMethod::automatic);
+  ~SequenceParallelGuard();
+  SequenceParallelGuard(const SequenceParallelGuard&) = delete;
+  SequenceParallelGuard& operator=(const SequenceParallelGuard&) = delete;
+
+  // This thread's innermost guard; null where there is none, or where it has one rank.
+  static const SequenceParallelGuard* current();
+
+  const Communicator& ranks() const { return ranks_; }
+  // How a sequence is cut.
+  SequenceShares shares(std::int64_t length) const { return {length, ranks_.size(), layout_}; }
+  SequenceParallelOptions options() const { return {.layout = layout_, .method = method_}; }
+
+ private:
+  Communicator ranks_;
+  SequenceLayout layout_;
+  SequenceMethod method_;
+  const SequenceParallelGuard* outer_;
+};
+
 }  // namespace v0
 }  // namespace headway
