@@ -95,6 +95,7 @@ TEST(SequenceParallelModels, PackedTexts) {
 TEST(SequenceParallelModels, WhatCannotBeCutIsRefused) {
   const SmallFamily bert = headway_test::small_family("bert");
   const TransformerModel classifier = TransformerModel::from_config(bert.config("BertForSequenceClassification"));
+  classifier.eval();
   headway::run_ranks(2, [&](const headway::Communicator& ranks) {
     const SequenceParallelGuard guard(ranks);
     const std::string message = message_of([&] { classifier.forward({.tokens = ids({{1, 2, 3, 4}})}); });

@@ -275,6 +275,7 @@ struct MultiHeadAttention::Call {
       internal::check_not_cut(kName, "a layer with add_bias_kv or add_zero_attn");
     }
     const std::int64_t key_length = internal::whole_length(kName, guard, length(input.key));
+    const std::int64_t query_length = internal::whole_length(kName, guard, length(input.query));
     Tensor query = heads[0].view(heads[0].source), key = heads[1].view(heads[1].source);
     if (layer.options_.rotary) {
       const auto rotated = [&](const Tensor& x, std::int64_t whole) {
@@ -285,11 +286,12 @@ struct MultiHeadAttention::Call {
         options.positions = positions.to(x.device());
         return rotary(x, options);
       };
-      query = rotated(query, internal::whole_length(kName, guard, length(input.query)));
+      query = rotated(query, query_length);
       key = rotated(key, key_length);
     }
-    return sequence_attention(query, key, heads[2].view(heads[2].source), attention_options(key_length, 0),
-                              guard.ranks(), guard.options());
+    AttentionOptions options = attention_options(key_length, 0);
+    if (options.causal == Causal::bottom_right) options.query_offset = key_length - query_length;
+    return sequence_attention(query, key, heads[2].view(heads[2].source), options, guard.ranks(), guard.options());
   }
 
   MultiHeadAttentionResult run() const {
