@@ -8,8 +8,8 @@
 
 namespace headway::inline v0::internal {
 
-// The forward, without a record.
-AttentionResult ring_forward(const SequenceCall& call);
+// The forward, without a record. Sets call.has_whole_rows where it turns out to be needed.
+AttentionResult ring_forward(SequenceCall& call);
 
 // What the backward needs beside the call: this rank's part of the forward's results and of their gradients, undefined
 // where zero, as attention_backward_into() takes them.

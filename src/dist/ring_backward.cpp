@@ -60,7 +60,7 @@ class RingBackward {
   }
 
   AttentionGradients run() {
-    if (whole_.weights != Weights::none) {
+    if (call_.has_whole_rows) {
       with_whole_rows();
     } else {
       around_the_ring();
@@ -188,7 +188,7 @@ class RingBackward {
     }
   }
 
-  // ---- all keys at once, where weights are returned ----
+  // ---- all keys at once ----
 
   void with_whole_rows() {
     const WholeKeys whole = gather_keys(call_, whole_.key, whole_.value);

@@ -1,5 +1,6 @@
 // The forward of ring attention: results over the keys that have come by so far, joined by their log-sum-exp.
-#include <utility>
+#include <algorithm>
+#include <cmath>
 
 #include "backend/registry.h"
 #include "dist/key_ring.h"
@@ -62,17 +63,55 @@ void write_rows(const AttentionResult& result, std::int64_t first, const Tensor&
   result.logsumexp.slice(2, first, end).copy_from(logsumexp);
 }
 
-// With weights every query needs all its keys at once.
-AttentionResult forward_with_weights(const SequenceCall& call) {
+// Every query gets all its keys at once.
+AttentionResult forward_of_whole_rows(const SequenceCall& call) {
   const WholeKeys keys = gather_keys(call, call.whole.key, call.whole.value);
   AttentionResult result = empty_result(call.whole);
   for (const SequencePiece& piece : cut_pieces(call.queries.of(call.rank()), {{0, call.keys.length()}})) {
     const AttentionResult part = attention_forward(whole_rows_problem(call, keys.key, keys.value, piece));
     write_rows(result, piece.first_query, part.output, part.logsumexp);
     const std::int64_t end = piece.first_query + piece.queries.size();
-    result.weights.slice(-2, piece.first_query, end).copy_from(part.weights);
+    if (part.weights.defined()) result.weights.slice(-2, piece.first_query, end).copy_from(part.weights);
   }
   return result;
+}
+
+AttentionResult forward_of_parts(const SequenceCall& call) {
+  const std::vector<TokenRange>& queries = call.queries.of(call.rank());
+  std::vector<RangeResult> sums(queries.size());
+  std::int64_t row = 0;
+  // A sink is one more score without a value: it enters as a result over no keys.
+  for (std::size_t i = 0; i < queries.size() && !call.whole.sinks.empty(); ++i) {
+    join_piece(sums[i], compute_piece(keyless_problem(call.whole, row, queries[i].size())));
+    row += queries[i].size();
+  }
+  for (KeyRing ring(call, call.whole.key, call.whole.value); ring.is_open(); ring.advance()) {
+    ring.start_next();
+    if (!ring.is_needed()) continue;
+    for (const SequencePiece& piece : cut_pieces(queries, call.keys.of(ring.owner()))) {
+      if (!has_visible_scores(call.whole, piece)) continue;
+      join_piece(sums[piece.query_range], compute_piece(piece_problem(call.whole, ring.key(), ring.value(), piece)));
+      ring.poll();
+    }
+  }
+  AttentionResult result = empty_result(call.whole);
+  row = 0;
+  for (std::size_t i = 0; i < queries.size(); ++i) {
+    if (!sums[i].output.defined()) {
+      join_piece(sums[i], compute_piece(keyless_problem(call.whole, row, queries[i].size())));
+    }
+    write_rows(result, row, sums[i].output, sums[i].logsumexp);
+    row += queries[i].size();
+  }
+  return result;
+}
+
+// Whether next to some log-sum-exp the logarithm of a row's sum is lost.
+bool has_large_rows(const Tensor& logsumexp) {
+  constexpr double kLarge = 1024;
+  const std::vector<double> values = logsumexp.to_vector();
+  return std::any_of(values.begin(), values.end(),
+                     [](double value) { return std::abs(value) >= kLarge && std::isfinite(value); });
 }
 
 }  // namespace
@@ -113,35 +152,12 @@ WholeKeys gather_keys(const SequenceCall& call, const Tensor& key, const Tensor&
   return whole;
 }
 
-AttentionResult ring_forward(const SequenceCall& call) {
-  if (call.whole.weights != Weights::none) return forward_with_weights(call);
-  const std::vector<TokenRange>& queries = call.queries.of(call.rank());
-  std::vector<RangeResult> sums(queries.size());
-  std::int64_t row = 0;
-  // A sink is one more score without a value: it enters as a result over no keys.
-  for (std::size_t i = 0; i < queries.size() && !call.whole.sinks.empty(); ++i) {
-    join_piece(sums[i], compute_piece(keyless_problem(call.whole, row, queries[i].size())));
-    row += queries[i].size();
-  }
-  for (KeyRing ring(call, call.whole.key, call.whole.value); ring.is_open(); ring.advance()) {
-    ring.start_next();
-    if (!ring.is_needed()) continue;
-    for (const SequencePiece& piece : cut_pieces(queries, call.keys.of(ring.owner()))) {
-      if (!has_visible_scores(call.whole, piece)) continue;
-      join_piece(sums[piece.query_range], compute_piece(piece_problem(call.whole, ring.key(), ring.value(), piece)));
-      ring.poll();
-    }
-  }
-  AttentionResult result = empty_result(call.whole);
-  row = 0;
-  for (std::size_t i = 0; i < queries.size(); ++i) {
-    if (!sums[i].output.defined()) {
-      join_piece(sums[i], compute_piece(keyless_problem(call.whole, row, queries[i].size())));
-    }
-    write_rows(result, row, sums[i].output, sums[i].logsumexp);
-    row += queries[i].size();
-  }
-  return result;
+AttentionResult ring_forward(SequenceCall& call) {
+  if (call.has_whole_rows) return forward_of_whole_rows(call);
+  const AttentionResult result = forward_of_parts(call);
+  if (!call.whole.bias.defined()) return result;
+  call.has_whole_rows = call.ranks.all_reduce(has_large_rows(result.logsumexp) ? 1.0 : 0.0, Reduce::max) > 0;
+  return call.has_whole_rows ? forward_of_whole_rows(call) : result;
 }
 
 }  // namespace headway::inline v0::internal

@@ -34,14 +34,18 @@ RankArguments read_arguments(const std::string& text) {
   return result;
 }
 
+// Throws where a rank's arguments are wrong.
+void check_not_failed(const std::vector<std::string>& texts) {
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+    if (!texts[rank].empty() && texts[rank].front() == kFailed) fail("rank ", rank, ": ", texts[rank].substr(1));
+  }
+}
+
 // The arguments of all ranks; throws where one has failed, or differs from rank 0.
 std::vector<RankArguments> compare_arguments(std::string_view function, const std::vector<std::string>& texts) {
   std::vector<RankArguments> all;
-  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
-    check(texts[rank].empty() || texts[rank].front() != kFailed, "rank ", rank, ": ",
-          std::string_view(texts[rank]).substr(std::min<std::size_t>(1, texts[rank].size())));
-    all.push_back(read_arguments(texts[rank]));
-  }
+  check_not_failed(texts);
+  for (const std::string& text : texts) all.push_back(read_arguments(text));
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     for (std::size_t i = 0; i < all[0].same.size(); ++i) {
       const auto& [name, value] = all[0].same[i];
@@ -132,9 +136,7 @@ AttentionProblem agree_on_problem(std::string_view function, const Tensor& query
     problem = make_attention_problem(function, query, key, value, options, whole);
     return std::string();
   }));
-  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
-    check(texts[rank].empty(), "rank ", rank, ": ", std::string_view(texts[rank]).substr(1));
-  }
+  check_not_failed(texts);
   return problem;
 }
 
@@ -162,6 +164,7 @@ SequenceCall make_sequence_call(std::string_view function, const Tensor& query, 
   call.keys = find_shares(function, "key", parallel.key_shares, parallel.layout, lengths_of(all, "key_length"));
   call.whole =
       agree_on_problem(function, query, key, value, options, ranks, {call.queries.length(), call.keys.length()});
+  call.has_whole_rows = options.weights != Weights::none;
   call.mask_has_rows = options.mask.defined() && have_rows(all, "mask_rows");
   call.bias_has_rows = options.bias.defined() && have_rows(all, "bias_rows");
   call.by_ulysses = chooses_ulysses(function, call, parallel.method);
@@ -175,7 +178,7 @@ bool heads_divide(const AttentionProblem& problem, int ranks) {
 
 bool needs_share(const SequenceCall& call, int rank, int owner) {
   if (call.keys.size(owner) == 0) return false;
-  if (call.whole.weights != Weights::none) return true;
+  if (call.has_whole_rows) return true;
   const std::vector<SequencePiece> pieces = cut_pieces(call.queries.of(rank), call.keys.of(owner));
   return std::any_of(pieces.begin(), pieces.end(),
                      [&](const SequencePiece& piece) { return has_visible_scores(call.whole, piece); });

@@ -19,6 +19,9 @@ struct SequenceCall {
   // too.
   AttentionProblem whole;
   bool by_ulysses = false;
+  // Whether each query gets all its keys at once, in place of parts that are joined: with returned weights, and where a
+  // bias makes scores so large that a log-sum-exp of a part would not tell how many keys it is of.
+  bool has_whole_rows = false;
   // Whether the ranks' masks and biases have a row for each query, so that they must travel with the queries.
   bool mask_has_rows = false;
   bool bias_has_rows = false;
@@ -51,8 +54,7 @@ std::int64_t ring_bytes(const SequenceCall& call);
 //   rows.
 std::int64_t ulysses_bytes(const SequenceCall& call);
 
-// Whether a rank's queries see any key of another rank's share; always where weights are returned, which need the whole
-// row.
+// Whether a rank's queries see any key of another rank's share; always where they need whole rows.
 bool needs_share(const SequenceCall& call, int rank, int owner);
 // How far a share travels: the distance from its rank to the last one that needs it.
 int share_hops(const SequenceCall& call, int owner);

@@ -87,8 +87,9 @@ Tensor d_bias_of_tokens(const SequenceCall& call, const Tensor& d_bias, const Te
   Shape shape = Shape::filled(4, 1);
   for (int i = 1; i <= bias.rank(); ++i) shape[-i] = bias.size(-i);
   const HeadShares heads = shape[1] > 1 ? query_heads(call) : shared_head(call);
-  if (call.bias_has_rows && shape[2] == call.whole.query_length) {
-    return heads_to_tokens(d_bias, heads, call.queries, call.ranks, d_bias.dtype());
+  if (call.bias_has_rows) {
+    const Tensor rows = heads_to_tokens(d_bias, heads, call.queries, call.ranks, d_bias.dtype());
+    return shape[2] == rows.size(2) ? rows : sum(rows, {2}, true);  // a rank without queries may have a row
   }
   Tensor part = Tensor::zeros(shape, d_bias.dtype(), d_bias.device());
   heads.take(part, call.rank()).copy_from(d_bias);

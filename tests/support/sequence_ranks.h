@@ -111,8 +111,8 @@ inline WholeResult join_ranks(const Case& c, const AttentionBackward& p, const C
     place_rows(whole.forward.output, r.output, output, 2, cut.queries, rank);
     place_rows(whole.forward.logsumexp, r.logsumexp, {output[0], output[1], output[2]}, 2, cut.queries, rank);
     const bool mean = p.options.weights == Weights::mean;
-    const Shape weights = mean ? Shape{output[0], output[2], p.key.size(2)}
-                               : Shape{output[0], output[1], output[2], p.key.size(2)};
+    const Shape weights =
+        mean ? Shape{output[0], output[2], p.key.size(2)} : Shape{output[0], output[1], output[2], p.key.size(2)};
     place_rows(whole.forward.weights, r.weights, weights, mean ? 1 : 2, cut.queries, rank);
     AttentionGradients& g = whole.gradients;
     place_rows(g.query, share.query.grad(), p.query.shape(), 2, cut.queries, rank);
