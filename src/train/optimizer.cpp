@@ -10,53 +10,15 @@
 #include "base/check.h"
 #include "core/tensor_impl.h"
 #include "headway/autograd.h"
+#include "train/optimizer_shares.h"
+#include "train/optimizer_state.h"
 
 namespace headway::inline v0 {
 namespace internal {
 
-// Named, because Optimizer::State has members of these types.
-inline namespace optimizer_state {
-
-using Spans = std::span<const ParameterSpan>;
-
-constexpr const char* kMaster = "master";  // its name in a state dict
-
-// The state of a parameter besides its value and its gradient.
-struct Slot {
-  Tensor parameter;
-  Tensor master;                // float32, shaped as the parameter; undefined: none
-  std::vector<Tensor> moments;  // shaped as the parameter, in the order of the moments' names
-  Tensor steps;                 // int64, one element, on the CPU: how often the parameter was updated
-};
-
-// What a step of a group depends on besides its parameters.
-struct GroupStep {
-  double learning_rate = 0.0;
-  double weight_decay = 0.0;
-  double gradient_factor = 1.0;
-};
-
-struct Group {
-  std::vector<Slot> slots;
-  double weight_decay = 0.0;
-  double learning_rate_factor = 1.0;
-};
-
-// How one kind of optimizer differs from another.
-struct Rule {
-  const char* name = "";                  // in errors
-  std::vector<const char*> moments = {};  // torch's names
-  double learning_rate = 0.0;             // at first
-  double weight_decay = 0.0;              // of groups that name none
-  bool master_weights = true;             // of 16-bit parameters
-  std::function<void(Backend&, Spans, const GroupStep&)> step = {};
-};
-
-}  // namespace optimizer_state
-
 namespace {
 
-Tensor count_tensor() { return Tensor::zeros({}, DType::int64); }
+constexpr const char* kMaster = "master";  // its name in a state dict
 
 std::int64_t& count_of(const Tensor& tensor) { return *tensor.data<std::int64_t>(); }
 
@@ -116,17 +78,6 @@ std::vector<ParameterGroup> trainable_of(const Module& module) {
 
 }  // namespace
 }  // namespace internal
-
-struct Optimizer::State {
-  // Hidden, although Optimizer is visible: no user can name a Rule.
-  [[gnu::visibility("hidden")]] State(std::vector<ParameterGroup> given, internal::Rule how);
-
-  internal::Rule rule;
-  double learning_rate = 0.0;
-  Tensor steps = internal::count_tensor();
-  std::vector<internal::Group> groups;
-  std::vector<NamedTensor> parameters;  // of all groups, in order
-};
 
 Optimizer::State::State(std::vector<ParameterGroup> given, internal::Rule how)
     : rule(std::move(how)), learning_rate(rule.learning_rate) {
