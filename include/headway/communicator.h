@@ -15,6 +15,11 @@
 namespace headway {
 inline namespace v0 {
 
+namespace internal {
+struct RankGroup;
+struct TransferState;
+}  // namespace internal
+
 // How the ranks' elements become one. A sum is taken in the order of the ranks, ((r0 + r1) + r2) + ..., 16-bit numbers
 // in float32 and rounded once, so that its bits do not depend on the engine, and are those of one rank that adds up the
 // same terms in the same order.
@@ -32,9 +37,8 @@ class HEADWAY_API Transfer {
   void wait() const;
 
  private:
-  struct State;
-  explicit Transfer(std::shared_ptr<State> state) : state_(std::move(state)) {}
-  std::shared_ptr<State> state_;
+  explicit Transfer(std::shared_ptr<internal::TransferState> state) : state_(std::move(state)) {}
+  std::shared_ptr<internal::TransferState> state_;
   friend class Communicator;
 };
 
@@ -123,8 +127,7 @@ class HEADWAY_API Communicator {
   static std::vector<std::int64_t> even_counts(std::int64_t rows, int ranks);
 
  private:
-  struct Group;
-  std::shared_ptr<Group> group_;  // null: one rank alone
+  std::shared_ptr<internal::RankGroup> group_;  // null: one rank alone
 };
 
 // Runs work(rank's communicator) on `size` threads and returns when all have ended. The first exception that leaves one

@@ -46,8 +46,9 @@ class HEADWAY_API Transport {
   virtual std::string description() const = 0;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  // Whether messages may lie in this device's memory; otherwise they are copied to the host first.
+  // Whether messages may lie in this device's memory. Tensors elsewhere go through the memory of device().
   virtual bool moves(Device device) const = 0;
+  virtual Device device() const { return Device::cpu(); }
 
   // Sends and receives at the same time, and returns at once. Messages from one rank to another arrive in the order in
   // which they were started; none goes to the rank itself, and none is empty. A message whose size the receiver did not
