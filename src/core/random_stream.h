@@ -6,8 +6,9 @@
 
 namespace headway::inline v0::internal {
 
-// Until the end of the scope, the functions of headway/random.h use a stream of this thread's own when this thread calls
-// them, and the process's stream stays as it is: threads that train at the same time do not take each other's seeds.
+// Until the end of the scope, the functions of headway/random.h use a stream of this thread's own when this thread
+// calls them, and the process's stream stays as it is: threads that train at the same time do not take each other's
+// seeds.
 class HEADWAY_INTERNAL_API OwnRandomStream {
  public:
   explicit OwnRandomStream(const RandomState& start);

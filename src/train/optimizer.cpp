@@ -62,9 +62,7 @@ DType state_dtype(const Slot& slot) {
 // The own elements of a slot as a step sees them.
 ParameterSpan span_of(const Slot& slot, const Tensor& gradient) {
   const std::size_t skipped = static_cast<std::size_t>(slot.own.begin) * item_size(slot.parameter.dtype());
-  const auto moment = [&slot](std::size_t i) {
-    return i < slot.moments.size() ? slot.moments[i].raw_data() : nullptr;
-  };
+  const auto moment = [&slot](std::size_t i) { return i < slot.moments.size() ? slot.moments[i].raw_data() : nullptr; };
   return {.value = static_cast<std::byte*>(slot.parameter.raw_data()) + skipped,
           .master = slot.master.defined() ? static_cast<float*>(slot.master.raw_data()) : nullptr,
           .gradient = gradient.raw_data(),
@@ -250,8 +248,8 @@ void Optimizer::load_state_dict(const StateDict& values) {
   }
   const NoGradGuard guard;
   for (const internal::StateEntry& entry : entries) {
-    const Tensor& value = values.at(entry.name);
-    Tensor(entry.here).copy_from(entry.is_shared() ? internal::elements(value, internal::own_range(*this, entry)) : value);
+    const internal::ElementRange own = internal::own_range(*this, entry);
+    internal::elements(entry.here).copy_from(internal::elements(values.at(entry.name), own));
   }
 }
 
@@ -294,9 +292,9 @@ Rule adam_rule(const AdamOptions& options, WeightDecay decay) {
   check(options.beta2 >= 0.0 && options.beta2 < 1.0, rule.name, ": beta2 is ", options.beta2,
         ", expected 0 to below 1");
   check_not_negative(rule.name, "epsilon", options.epsilon);
-  rule.settings = join_parts(rule.name, ": beta1 ", options.beta1, ", beta2 ", options.beta2, ", epsilon ",
-                             options.epsilon, ", amsgrad ", options.amsgrad, ", master_weights ",
-                             options.master_weights);
+  rule.settings =
+      join_parts(rule.name, ": beta1 ", options.beta1, ", beta2 ", options.beta2, ", epsilon ", options.epsilon,
+                 ", amsgrad ", options.amsgrad, ", master_weights ", options.master_weights);
   rule.moments = {"exp_avg", "exp_avg_sq"};
   if (options.amsgrad) rule.moments.push_back("max_exp_avg_sq");
   rule.step = [options, decay](Backend& backend, Spans spans, const GroupStep& group) {

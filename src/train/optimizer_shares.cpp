@@ -66,8 +66,7 @@ std::vector<StateEntry> state_entries(const Optimizer& optimizer) {
   state.for_each_slot([&](std::size_t number, const Slot& slot) {
     const std::string prefix = state.parameters[number].name + ".";
     const auto add = [&](const char* name, const Tensor& tensor) {
-      entries.push_back(
-          {.name = prefix + name, .here = tensor, .shape = slot.parameter.shape(), .parameter = number});
+      entries.push_back({.name = prefix + name, .here = tensor, .shape = slot.parameter.shape(), .parameter = number});
     };
     for (std::size_t i = 0; i < slot.moments.size(); ++i) add(state.rule.moments[i], slot.moments[i]);
     if (slot.master.defined()) add(kMaster, slot.master);
@@ -84,7 +83,7 @@ Tensor shape_of(const StateEntry& entry) {
 
 ElementRange own_range(const Optimizer& optimizer, const StateEntry& entry) {
   const OptimizerShares* const shares = shares_of(optimizer);
-  if (shares != nullptr) return range_of(*shares, entry, shares->ranks.rank());
+  if (shares != nullptr && entry.is_shared()) return range_of(*shares, entry, shares->ranks.rank());
   return {.begin = 0, .count = entry.here.element_count()};
 }
 

@@ -29,14 +29,14 @@ struct StateEntry {
   std::size_t parameter = kOfNone;
 
   static constexpr std::size_t kOfNone = ~std::size_t{0};  // a count, the same on all ranks
-  bool is_shared() const { return parameter != kOfNone; }
+  bool is_shared() const { return parameter != kOfNone; }  // where the optimizer's state is
 };
 
 // All of the optimizer's state, by name ascending.
 std::vector<StateEntry> state_entries(const Optimizer& optimizer);
 // A tensor of the whole entry's shape and dtype without memory of its own, to be compared and printed.
 Tensor shape_of(const StateEntry& entry);
-// Which elements of an entry this rank has.
+// Which elements of an entry this rank has; all where nothing is shared out.
 ElementRange own_range(const Optimizer& optimizer, const StateEntry& entry);
 
 // ---- every rank calls these ----
