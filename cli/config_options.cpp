@@ -73,7 +73,10 @@ headway::TrainingRunOptions ConfigOptions::begin(const std::string& command) con
   stop_message = "\nheadway " + command + ": ending after this step; a second signal ends at once\n";
   std::signal(SIGINT, want_stop);
   std::signal(SIGTERM, want_stop);
-  return {.resume = resume, .progress = quiet ? nullptr : &std::cerr, .should_stop = [] { return stop_signal != 0; }};
+  return {.resume = resume,
+          .progress = quiet ? nullptr : &std::cerr,
+          .should_stop = [] { return stop_signal != 0; },
+          .ranks = headway::Communicator::world()};
 }
 
 std::string RunReport::json() const {
@@ -94,6 +97,9 @@ std::string ConfigOptions::resuming(const std::string& command, const RunReport&
   return program_name() + " " + command + " --resume " + shell_quoted(output.starts_with('-') ? "./" + output : output);
 }
 
-int ConfigOptions::signalled() { return kSignalled + stop_signal; }
+int ConfigOptions::signalled() {
+  const int signal = stop_signal;
+  return kSignalled + (signal != 0 ? signal : SIGTERM);  // another rank had the signal
+}
 
 }  // namespace cli

@@ -9,6 +9,7 @@
 #include "base/checksum.h"
 #include "base/number_text.h"
 #include "train/optimizer_shares.h"
+#include "train/rank_runs.h"
 
 namespace headway::inline v0::internal {
 namespace {
@@ -61,8 +62,10 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 void check_ranks_agree(const Module& module, const Optimizer& optimizer, const TrainingOptions& options,
                        const std::vector<double>& learning_rates) {
-  const Communicator& ranks = options.ranks;
-  const std::string own = description_of(module, optimizer, options, learning_rates);
+  check_same_lines(options.ranks, "train", description_of(module, optimizer, options, learning_rates));
+}
+
+void check_same_lines(const Communicator& ranks, const char* who, const std::string& own) {
   const std::vector<std::string> checksums = ranks.all_gather(xxh64_text(own));
   if (std::count(checksums.begin(), checksums.end(), checksums.front()) == std::ssize(checksums)) return;
   std::vector<std::vector<std::string>> all;
@@ -78,9 +81,14 @@ void check_ranks_agree(const Module& module, const Optimizer& optimizer, const T
   for (std::size_t number = 0; number < most; ++number) {
     for (std::size_t other = 1; other < all.size(); ++other) {
       if (line(other, number) == line(0, number)) continue;
-      ranks.check_same("train", line(static_cast<std::size_t>(ranks.rank()), number));
+      ranks.check_same(who, line(static_cast<std::size_t>(ranks.rank()), number));
     }
   }
+}
+
+std::string text_of_first(const Communicator& ranks, const std::string& text) {
+  if (ranks.is_alone()) return text;
+  return ranks.all_gather(ranks.rank() == 0 ? text : std::string()).front();
 }
 
 }  // namespace headway::inline v0::internal

@@ -21,6 +21,7 @@
 #include "train/gradient_norms.h"
 #include "train/optimizer_shares.h"
 #include "train/progress.h"
+#include "train/rank_runs.h"
 #include "train/training_log.h"
 #include "train/training_ranks.h"
 
@@ -364,16 +365,8 @@ TrainingReport train(const Module& module, Optimizer& optimizer, const Schedule&
                      const std::function<BatchLoss(const BatchPosition&)>& loss_of, const TrainingOptions& options) {
   internal::check(static_cast<bool>(schedule), "train: the schedule is empty");
   internal::check(static_cast<bool>(loss_of), "train: the loss function is empty");
-  if (options.ranks.is_alone()) return internal::TrainingLoop(module, optimizer, schedule, options).run(loss_of);
-  try {
-    return internal::TrainingLoop(module, optimizer, schedule, options).run(loss_of);
-  } catch (const std::exception& error) {
-    options.ranks.fail(error.what());
-    throw;
-  } catch (...) {
-    options.ranks.fail("it threw something that is no exception");
-    throw;
-  }
+  return internal::ending_all(
+      options.ranks, [&] { return internal::TrainingLoop(module, optimizer, schedule, options).run(loss_of); });
 }
 
 }  // namespace headway::inline v0

@@ -17,6 +17,7 @@
 #include "train/gradient_norms.h"
 #include "train/optimizer_shares.h"
 #include "train/rank_checks.h"
+#include "train/rank_runs.h"
 
 namespace headway::inline v0::internal {
 namespace {
@@ -49,6 +50,12 @@ std::vector<std::size_t> expected_order(const Module& module, const std::vector<
   return order;
 }
 
+GradientBuckets buckets_of(const Module& module, const Optimizer& optimizer, const Communicator& ranks,
+                           std::int64_t bytes) {
+  const std::vector<NamedTensor>& parameters = optimizer.parameters();
+  return GradientBuckets(ranks, parameters, expected_order(module, parameters), bytes);
+}
+
 // ---- the numbers that a rank tells the others in a step ----
 
 constexpr std::size_t kTokens = 0, kWaited = 1, kPassed = 2, kPeak = 3, kFixed = 4;
@@ -56,13 +63,17 @@ constexpr std::size_t kTokens = 0, kWaited = 1, kPassed = 2, kPeak = 3, kFixed =
 
 }  // namespace
 
+void share_out_state(const Module& module, Optimizer& optimizer, const Communicator& ranks, std::int64_t bucket_bytes) {
+  if (ranks.is_alone()) return;
+  share_out(optimizer, {.ranks = ranks, .ranges = buckets_of(module, optimizer, ranks, bucket_bytes).ranges()});
+}
+
 TrainingRanks::TrainingRanks(const Module& module, Optimizer& optimizer, const TrainingOptions& options,
                              const std::vector<double>& learning_rates)
     : ranks_(options.ranks), module_(module), optimizer_(optimizer) {
   check(options.bucket_bytes >= 1, "train: bucket_bytes is ", options.bucket_bytes, ", expected 1 or more");
   check_ranks_agree(module, optimizer, options, learning_rates);
-  const std::vector<NamedTensor>& parameters = optimizer.parameters();
-  buckets_.emplace(ranks_, parameters, expected_order(module, parameters), options.bucket_bytes);
+  buckets_.emplace(buckets_of(module, optimizer, ranks_, options.bucket_bytes));
   share_out(optimizer, {.ranks = ranks_, .ranges = buckets_->ranges()});
   waited_ = ranks_.counts().seconds_waited;
   told_at_ = seconds_now();
@@ -83,7 +94,7 @@ std::optional<Checkpoint> TrainingRanks::shared(const std::function<std::optiona
   ranks_.broadcast(numbers);
   ranks_.broadcast(loss);
   if (values[0] == kNone) return {};
-  std::string state = ranks_.all_gather(checkpoint ? checkpoint->state : std::string()).front();
+  std::string state = text_of_first(ranks_, checkpoint ? checkpoint->state : std::string());
   if (!is_first()) {
     checkpoint = Checkpoint{.step = values[0], .state = std::move(state)};
     checkpoint->skipped_steps = values[1];
