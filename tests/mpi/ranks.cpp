@@ -108,7 +108,7 @@ void overlap(const Communicator& ranks) {
     transfers.push_back(ranks.start_messages({{values_of(rank, rows, DType::float32), (rank + 1) % size}},
                                              {{received.back(), (rank + size - 1) % size}}));
   }
-  matmul(Tensor::ones({300, 300}), Tensor::ones({300, 300}));
+  matmul(Tensor::full({300, 300}, 1), Tensor::full({300, 300}, 1));
   for (std::size_t i = transfers.size(); i-- > 0;) transfers[i].wait();
   for (std::size_t i = 0; i < sums.size(); ++i) {
     expect_equal(sums[i], reduced(size, sums[i].size(0), DType::float32, Reduce::sum), "started all_reduce");
