@@ -72,6 +72,7 @@ void Control::tell_failure(const Failure& failure) {
 }
 
 void Control::tell_end(int exit_code, bool aborts) {
+  if (exit_code != 0 && !failure_) failure_ = {rank_, {}};
   Note note;
   note.kind = kEnded;
   note.rank = rank_;

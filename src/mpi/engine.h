@@ -82,7 +82,8 @@ class Engine {
   void progress();
   std::chrono::nanoseconds look_at_all() noexcept;
 
-  // Says goodbye, waits for the others' and finalises MPI, or ends them where ranks have failed and go on. Does so once.
+  // Says goodbye, waits for the others' and finalises MPI, or ends them where ranks have failed and go on. Does so
+  // once.
   enum class End { finalise, by_the_program, abort };
   void leave(int exit_code, End end) noexcept;
   bool wait_for_goodbyes() noexcept;

@@ -1,4 +1,5 @@
 // The end of a process: nobody waits for a rank that has ended, and no rank is left behind.
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -70,7 +71,13 @@ void Engine::leave(int exit_code, End end) noexcept {
     }
   }
   wake_.notify_all();
-  if (thread_.joinable() && thread_.get_id() != std::this_thread::get_id()) thread_.join();
+  if (thread_.joinable()) {
+    if (end == End::abort) {
+      thread_.detach();  // where nothing was unwound, this thread may hold the mutex for which that one waits
+    } else {
+      thread_.join();
+    }
+  }
   if (size() > 1 && !wait_for_goodbyes()) MPI_Abort(MPI_COMM_WORLD, exit_code != 0 ? exit_code : EXIT_FAILURE);
   control_.close();
   if (end == End::finalise && initialised_here_ && !control_.any_aborts()) MPI_Finalize();
@@ -93,18 +100,19 @@ void Engine::at_exit(int exit_code, void* engine) {
 // prints what it likes.
 void Engine::at_terminate() {
   Engine& engine = *of_process_;
+  const bool is_default =
+      engine.terminate_before_ == nullptr || engine.terminate_before_ == &__gnu_cxx::__verbose_terminate_handler;
   if (getpid() == engine.process_) {
     const std::string why = current_exception_text();
-    if (engine.terminate_before_ == &__gnu_cxx::__verbose_terminate_handler) {
+    if (is_default) {
       std::fprintf(stderr, "headway: rank %d has ended by an exception: %s\n", engine.rank(), why.c_str());
       std::fflush(stderr);
     }
     engine.fail(why);
     engine.leave(EXIT_FAILURE, End::abort);
   }
-  if (engine.terminate_before_ != nullptr && engine.terminate_before_ != &__gnu_cxx::__verbose_terminate_handler) {
-    engine.terminate_before_();
-  }
+  if (!is_default) engine.terminate_before_();
+  signal(SIGABRT, SIG_DFL);  // MPI's own prints the stack
   std::abort();
 }
 

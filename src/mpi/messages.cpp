@@ -35,22 +35,28 @@ StartedMessages::StartedMessages(Engine& engine, std::shared_ptr<const Members> 
                                  const std::vector<Transport::Incoming>& incoming, Device device)
     : engine_(engine), members_(std::move(members)), device_(device) {
   if (!device.is_cpu()) engine_.synchronize(device);
+  if (const std::optional<std::string> why = start(outgoing, incoming)) fail(*why);
+}
+
+std::optional<std::string> StartedMessages::start(const std::vector<Transport::Outgoing>& outgoing,
+                                                  const std::vector<Transport::Incoming>& incoming) {
   const std::lock_guard lock(engine_.mutex());
-  check(engine_.is_open(), "MPI: messages are started after the end of the program or after MPI_Finalize");
-  if (const std::optional<std::string> why = problem()) fail(*why);
+  if (!engine_.is_open()) return "MPI: messages are started after the end of the program or after MPI_Finalize";
+  if (const std::optional<std::string> why = problem()) return why;
   expected_.reserve(incoming.size());
   try {
     for (const Transport::Incoming& message : incoming) post_receive(message);
     for (const Transport::Outgoing& message : outgoing) post_send(message);
-  } catch (...) {
+  } catch (const Error& error) {
     abandon();
-    throw;
+    return error.what();
   }
   open_ = static_cast<int>(requests_.size());
   completed_.resize(requests_.size());
   statuses_.resize(requests_.size());
   look();
   if (is_open()) engine_.add(*this);
+  return {};
 }
 
 StartedMessages::~StartedMessages() {
@@ -83,8 +89,9 @@ void StartedMessages::post_receive(const Transport::Incoming& message) {
   std::byte* head = new_memory(sizeof(Head) + kShortBytes);
   expected_.push_back({.message = message, .head = head});
   MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Irecv(head, sizeof(Head) + kShortBytes, MPI_BYTE, from, members_->tag, engine_.communicator(), &request),
-            "MPI_Irecv");
+  check_mpi(
+      MPI_Irecv(head, sizeof(Head) + kShortBytes, MPI_BYTE, from, members_->tag, engine_.communicator(), &request),
+      "MPI_Irecv");
   note(request, from, static_cast<int>(expected_.size()) - 1);
   if (!is_short(message.bytes)) {
     post_body(kReceived, static_cast<std::byte*>(message.data), message.bytes, from);
@@ -100,9 +107,9 @@ void StartedMessages::post_send(const Transport::Outgoing& message) {
   std::memcpy(memory, &head, sizeof(Head));
   if (is_short_one) std::memcpy(memory + sizeof(Head), message.data, message.bytes);
   MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Isend(memory, static_cast<int>(head_bytes), MPI_BYTE, to, members_->tag, engine_.communicator(),
-                      &request),
-            "MPI_Isend");
+  check_mpi(
+      MPI_Isend(memory, static_cast<int>(head_bytes), MPI_BYTE, to, members_->tag, engine_.communicator(), &request),
+      "MPI_Isend");
   note(request, to, kNoHead);
   if (!is_short_one) {
     post_body(kSent, static_cast<std::byte*>(const_cast<void*>(message.data)), message.bytes, to);  // is only read
@@ -114,13 +121,13 @@ void StartedMessages::post_body(int kind, std::byte* data, std::size_t bytes, in
     const int count = static_cast<int>(std::min(kMostBytes, bytes - begin));
     MPI_Request request = MPI_REQUEST_NULL;
     if (kind == kSent) {
-      check_mpi(MPI_Isend(data + begin, count, MPI_BYTE, world_rank, members_->tag + 1, engine_.communicator(),
-                          &request),
-                "MPI_Isend");
+      check_mpi(
+          MPI_Isend(data + begin, count, MPI_BYTE, world_rank, members_->tag + 1, engine_.communicator(), &request),
+          "MPI_Isend");
     } else {
-      check_mpi(MPI_Irecv(data + begin, count, MPI_BYTE, world_rank, members_->tag + 1, engine_.communicator(),
-                          &request),
-                "MPI_Irecv");
+      check_mpi(
+          MPI_Irecv(data + begin, count, MPI_BYTE, world_rank, members_->tag + 1, engine_.communicator(), &request),
+          "MPI_Irecv");
     }
     note(request, world_rank, kNoHead);
   }
@@ -150,8 +157,8 @@ bool StartedMessages::heads_are_there() const {
 void StartedMessages::look() noexcept {
   if (!is_open()) return;
   int count = 0;
-  const int code = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count, completed_.data(),
-                                statuses_.data());
+  const int code =
+      MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count, completed_.data(), statuses_.data());
   if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) {
     problem_ = "MPI: MPI_Testsome: " + error_text(code);
     return;
@@ -191,16 +198,24 @@ std::optional<Failure> StartedMessages::ended_partner() const {
   return {};
 }
 
+// Throws without the mutex: where nobody catches, nothing is unwound and the farewell needs it.
 bool StartedMessages::done() {
-  const std::lock_guard lock(engine_.mutex());
-  check(engine_.is_open(), "MPI: messages are waited for after the end of the program or after MPI_Finalize");
-  look();
-  if (open_ == 0 && problem_.empty()) return true;
-  Control& control = engine_.control();
-  control.look();
-  if (const std::optional<Failure> ended = ended_partner()) control.tell_failure(*ended);
-  if (!problem_.empty()) control.tell_failure({engine_.rank(), problem_});
-  if (const std::optional<std::string> why = problem()) fail(*why);
+  std::optional<std::string> why;
+  {
+    const std::lock_guard lock(engine_.mutex());
+    if (engine_.is_open()) {
+      look();
+      if (open_ == 0 && problem_.empty()) return true;
+      Control& control = engine_.control();
+      control.look();
+      if (const std::optional<Failure> ended = ended_partner()) control.tell_failure(*ended);
+      if (!problem_.empty()) control.tell_failure({engine_.rank(), problem_});
+      why = problem();
+    } else {
+      why = "MPI: messages are waited for after the end of the program or after MPI_Finalize";
+    }
+  }
+  if (why) fail(*why);
   return false;
 }
 

@@ -46,6 +46,10 @@ class StartedMessages final : public Transport::Messages, private Pending {
   };
   static constexpr int kNoHead = -1;
 
+  // Why they cannot be started; none: they are.
+  std::optional<std::string> start(const std::vector<Transport::Outgoing>& outgoing,
+                                   const std::vector<Transport::Incoming>& incoming);
+
   // With the engine's mutex held.
   void post_receive(const Transport::Incoming& message);
   void post_send(const Transport::Outgoing& message);

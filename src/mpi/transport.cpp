@@ -38,8 +38,8 @@ class MpiTransport final : public Transport {
   };
 
   void check_partner(int rank, std::size_t bytes) const {
-    check(rank >= 0 && rank < size() && rank != this->rank(), "MPI: a message between rank ", this->rank(), " and rank ",
-          rank, " of ", size());
+    check(rank >= 0 && rank < size() && rank != this->rank(), "MPI: a message between rank ", this->rank(),
+          " and rank ", rank, " of ", size());
     check(bytes > 0, "MPI: a message without bytes, expected one at least");
   }
   std::vector<Choice> gather(const Choice& own);
