@@ -25,7 +25,7 @@ bool moves_cuda_memory();
 constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 
 // A look at MPI that took this long has moved bytes: more may be ready already.
-constexpr std::chrono::nanoseconds kBusyLook{4000};
+constexpr std::chrono::nanoseconds kBusyLook{2000};
 
 // Sleeps for so long, and hardly longer where the thread asked for it by precise_sleep().
 void sleep_for(std::chrono::nanoseconds time);

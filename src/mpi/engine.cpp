@@ -87,7 +87,8 @@ void Engine::compare_builds() const {
 
 void Engine::add(Pending& messages) {
   pending_.push_back(&messages);
-  wake_.notify_one();
+  last_start_ = Clock::now();
+  if (is_asleep_) wake_.notify_one();
 }
 
 void Engine::remove(Pending& messages) { std::erase(pending_, &messages); }
@@ -114,25 +115,38 @@ void Engine::start_progress() {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
+// A look costs little, but waking up for it does: the longer a message has been under way, the rarer the looks are. A
+// thread that nobody needed for a while is asleep until messages are started.
 void Engine::progress() {
-  constexpr std::chrono::microseconds kSleep{200};
+  constexpr std::chrono::microseconds kUnused{500}, kOften{100}, kSeldom{3000};
+  constexpr std::chrono::microseconds kBusy{100};         // after a look that moved bytes more are about to come
+  constexpr std::chrono::microseconds kFirstBusyLook{8};  // after a pause nothing is in the caches
+  constexpr std::chrono::milliseconds kUntilAsleep{20};
+  Clock::time_point last_busy;
   precise_sleep();
   std::unique_lock lock(mutex_);
-  while (true) {
-    const auto has_work = [this] { return stop_ || (!pending_.empty() && watching_ == 0); };
-    if (!dropped_) {
-      wake_.wait(lock, [&] { return has_work() || dropped_; });
-    } else if (!wake_.wait_until(lock, *dropped_ + kTimeToSayWhy, has_work)) {
+  while (!stop_) {
+    const Clock::time_point now = Clock::now();
+    std::chrono::nanoseconds pause = kUnused;
+    if (!pending_.empty() && watching_ == 0) {
+      const bool is_busy = now - last_busy < kBusy;
+      if (look_at_all() >= (is_busy ? kBusyLook : kFirstBusyLook)) last_busy = now;
+      pause = std::clamp<std::chrono::nanoseconds>((now - last_start_) / 8, kOften, kSeldom);
+      if (now - last_busy < kBusy) pause = {};
+    } else if (dropped_ && now - *dropped_ > kTimeToSayWhy) {
       dropped_.reset();
       fail("it dropped messages that were not done");
+    } else if (pending_.empty() && !dropped_ && now - last_start_ > kUntilAsleep) {
+      is_asleep_ = true;
+      wake_.wait(lock, [this] { return stop_ || !pending_.empty() || dropped_; });
+      is_asleep_ = false;
+      continue;
     }
-    if (stop_) return;
-    const std::chrono::nanoseconds look = look_at_all();
     lock.unlock();
-    if (look < kBusyLook) {
-      sleep_for(kSleep);
-    } else {
+    if (pause == std::chrono::nanoseconds{}) {
       std::this_thread::yield();
+    } else {
+      sleep_for(pause);
     }
     lock.lock();
   }

@@ -58,10 +58,7 @@ class Engine {
   class Watching {
    public:
     explicit Watching(Engine& engine) : engine_(engine) { ++engine_.watching_; }
-    ~Watching() {
-      --engine_.watching_;
-      engine_.wake_.notify_one();
-    }
+    ~Watching() { --engine_.watching_; }
     Watching(const Watching&) = delete;
     Watching& operator=(const Watching&) = delete;
 
@@ -111,6 +108,8 @@ class Engine {
   std::condition_variable_any wake_;
   std::atomic<int> watching_ = 0;
   bool stop_ = false;
+  bool is_asleep_ = false;  // the thread, until it is woken
+  Clock::time_point last_start_;
   std::optional<Clock::time_point> dropped_;
   std::thread thread_;
 };
