@@ -18,7 +18,9 @@
 #include "backend/pointwise_tasks.h"
 #include "backend/rotary_problem.h"
 #include "backend/rowwise_tasks.h"
+#include "base/check.h"
 #include "core/device_memory.h"
+#include "headway/transport.h"
 
 namespace headway::inline v0::internal {
 
@@ -125,6 +127,13 @@ class Backend : public DeviceMemory {
   virtual void take_best(const TakeBest& task) = 0;
   virtual void gather_rows(const GatherRows& task) = 0;
 
+  // ---- ranks ----
+  // NCCL: what joins the ranks that pass the same to open_nccl(), one GPU each; 128 bytes, made by one of them.
+  virtual std::string new_nccl_id() { fail_without_nccl(); }
+  virtual std::shared_ptr<Transport> open_nccl(const std::string& /*id*/, int /*rank*/, int /*size*/) {
+    fail_without_nccl();
+  }
+
   // Gradients are accumulated by binary().
   void accumulate(DType dtype, std::int64_t count, void* sum, const void* more) final {
     binary({.operation = Binary::add,
@@ -133,6 +142,11 @@ class Backend : public DeviceMemory {
             .a = static_cast<const std::byte*>(sum),
             .b = static_cast<const std::byte*>(more),
             .result = static_cast<std::byte*>(sum)});
+  }
+
+ private:
+  [[noreturn]] void fail_without_nccl() {
+    fail("NCCL: a rank on ", description(), " cannot use it, expected an NVIDIA GPU");
   }
 };
 

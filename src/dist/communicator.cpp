@@ -16,9 +16,6 @@
 
 namespace headway::inline v0 {
 
-Transport::Messages::~Messages() = default;
-Transport::~Transport() = default;
-
 // ---- transfers ----
 
 bool Transfer::done() const { return !state_ || state_->waited || !state_->messages || state_->messages->done(); }
