@@ -2,11 +2,14 @@
 // share the model, so that its gradients are summed over them.
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "headway/headway.h"
 #include "headway/transformer_model.h"
 #include "support/bits.h"
 #include "support/message_of.h"
 #include "support/small_families.h"
+#include "training/token_loss.h"
 
 namespace {
 
@@ -89,6 +92,53 @@ TEST(SequenceParallelModels, PackedTexts) {
     const SequenceParallelGuard guard(ranks);
     const Tensor own = model.forward({.tokens = tokens, .packed = {0, 9, 9, 16, 20}}).logits;
     EXPECT_TRUE(near(own, guard.shares(20).take(logits, ranks.rank(), 1), 1e-9));
+  });
+}
+
+// Four ranks, of which two share the tokens of a batch, learn what one rank learns from two batches a step.
+TEST(SequenceParallelModels, TrainingIsThatOfOneRank) {
+  const std::string config = headway_test::small_family("qwen3").config();
+  const auto trained = [&](const headway::Communicator& ranks, int context_parallel, std::int64_t accumulate) {
+    headway::set_random_seed(3);
+    const TransformerModel model = TransformerModel::from_config(config, DType::float64);
+    headway::AdamW optimizer(model, {.learning_rate = 1e-2});
+    const auto loss_of = [&](const headway::BatchPosition& position) {
+      const auto seed = static_cast<std::uint64_t>(position.index);
+      const Tensor tokens = Tensor::uniform({2, 15}, 3, 30, seed).to(DType::int64);
+      const Tensor labels = Tensor::uniform({2, 15}, 3, 30, seed + 100).to(DType::int64);
+      return headway::internal::token_loss(model.forward({.tokens = tokens}).logits, labels, 30, {.ignore_index = 7});
+    };
+    double loss = 0;
+    headway::TrainingOptions options = {.steps = 4, .accumulate = accumulate, .clip_norm = 0.5};
+    options.ranks = ranks;
+    options.context_parallel = context_parallel;
+    options.on_step = [&](const headway::StepReport& report) { loss = report.loss; };
+    headway::train(model, optimizer, headway::constant_schedule(1e-2), loss_of, options);
+    return std::pair(model.state_dict(), loss);
+  };
+  const auto [expected, loss] = trained({}, 1, 2);
+  for (const auto& [size, together, accumulate] : std::vector<std::array<int, 3>>{{4, 2, 1}, {3, 3, 2}, {2, 1, 1}}) {
+    headway::run_ranks(size, [&, together = together, accumulate = accumulate](const headway::Communicator& ranks) {
+      const auto [state, own_loss] = trained(ranks, together, accumulate);
+      EXPECT_NEAR(own_loss, loss, 1e-9);
+      for (const auto& [name, value] : state) EXPECT_TRUE(near(value, expected.at(name), 1e-7)) << name;
+    });
+  }
+}
+
+TEST(SequenceParallelModels, RanksThatCannotBeGroupedAreTold) {
+  headway::run_ranks(3, [&](const headway::Communicator& ranks) {
+    const headway::Linear layer({.in_features = 2, .out_features = 2});
+    headway::AdamW optimizer(layer);
+    headway::TrainingOptions options = {.steps = 1};
+    options.ranks = ranks;
+    options.context_parallel = 2;
+    EXPECT_EQ(message_of([&] {
+                headway::train(
+                    layer, optimizer, headway::constant_schedule(1), [](auto&&) { return headway::BatchLoss(); },
+                    options);
+              }),
+              "train: context_parallel is 2, which does not divide the 3 ranks");
   });
 }
 
