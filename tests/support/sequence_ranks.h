@@ -130,15 +130,35 @@ inline WholeResult join_ranks(const Case& c, const AttentionBackward& p, const C
   return whole;
 }
 
+// Moves everything of a rank to a device: inputs, leaves that require gradients, and gradients of the results.
+inline void move_share(AttentionBackward& share, headway::Device device) {
+  const auto move = [&](Tensor& tensor) {
+    if (!tensor.defined() || tensor.device() == device) return;
+    Tensor there = tensor.detach().to(device);
+    if (tensor.requires_grad() && tensor.is_leaf()) there.set_requires_grad();
+    if (tensor.requires_grad() && tensor.is_leaf() && tensor.grad().defined()) there.set_grad(tensor.grad().to(device));
+    tensor = there;
+  };
+  AttentionResult& forward = share.forward;
+  for (Tensor* tensor :
+       {&share.query, &share.key, &share.value, &share.options.bias, &share.options.sinks, &share.d_output,
+        &share.d_weights, &share.d_logsumexp, &forward.output, &forward.logsumexp, &forward.weights}) {
+    move(*tensor);
+  }
+}
+
 // The case over ranks, forward and backward.
-inline WholeResult over_ranks(const Case& c, const AttentionBackward& p, const Cut& cut) {
+inline WholeResult over_ranks(const Case& c, const AttentionBackward& p, const Cut& cut,
+                              headway::Device device = headway::Device::cpu()) {
   std::vector<AttentionBackward> shares(static_cast<std::size_t>(cut.ranks));
   headway::run_ranks(cut.ranks, [&](const Communicator& ranks) {
     AttentionBackward& share = shares[static_cast<std::size_t>(ranks.rank())];
     share = share_of_rank(c, p, cut, ranks.rank());
+    move_share(share, device);
     share.forward =
         headway::sequence_attention(share.query, share.key, share.value, share.options, ranks, cut.parallel);
     backward_of(share, share.forward);
+    move_share(share, headway::Device::cpu());
   });
   return join_ranks(c, p, cut, shares);
 }
