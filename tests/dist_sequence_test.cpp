@@ -176,6 +176,30 @@ TEST(SequenceAttention, DropsTheSameBitsAsOneRank) {
   }
 }
 
+// ---- bits ----
+
+TEST(SequenceAttention, HasTheSameBitsInEveryRun) {
+  Case c = rich_case();
+  c.dtype = DType::bfloat16;
+  const AttentionBackward p = build(c);
+  const Cut cut = cut_evenly(p, 4, SequenceLayout::zigzag, SequenceMethod::ring);
+  const WholeResult first = over_ranks(c, p, cut), second = over_ranks(c, p, cut);
+  EXPECT_TRUE(same_bits(first.forward.output, second.forward.output));
+  EXPECT_TRUE(same_bits(first.gradients.query, second.gradients.query));
+  EXPECT_TRUE(same_bits(first.gradients.key, second.gradients.key));
+  EXPECT_TRUE(same_bits(first.gradients.value, second.gradients.value));
+  EXPECT_TRUE(same_bits(first.gradients.bias, second.gradients.bias));
+}
+
+TEST(SequenceAttention, UlyssesHasTheBitsOfOneRank) {
+  const Case c = rich_case();
+  const AttentionBackward p = build(c);
+  const AttentionResult expected = headway::attention(p.query, p.key, p.value, p.options);
+  const WholeResult result = over_ranks(c, p, cut_evenly(p, 4, SequenceLayout::zigzag, SequenceMethod::ulysses));
+  EXPECT_TRUE(same_bits(result.forward.output, expected.output));
+  EXPECT_TRUE(same_bits(result.forward.logsumexp, expected.logsumexp));
+}
+
 // ---- errors: the same on every rank ----
 
 // What every rank's call throws when rank 1 passes something else.
