@@ -7,7 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <mutex>
+#include <ctime>
 #include <string>
 #include <thread>
 #include <vector>
@@ -60,6 +60,13 @@ RingBenchOptions parse(int count, char** arguments) {
 
 using Clock = std::chrono::steady_clock;
 
+// What all threads of this process have used.
+double processor_seconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 double median(std::vector<double> values) {
@@ -98,7 +105,8 @@ Tensor compute(const Inputs& inputs, bool backward, const Attend& attend) {
 // What a rank has measured in each round.
 struct Measured {
   std::vector<double> one_rank, ranks, waited;
-  double error = 0;  // the largest difference from one rank, of the largest magnitude
+  std::vector<double> one_processor, ranks_processor;  // the processors' time, where other programs use them too
+  double error = 0;                                    // the largest difference from one rank, of the largest magnitude
 };
 
 double difference(const Tensor& a, const Tensor& b) {
@@ -130,10 +138,17 @@ class RingBench {
     Measured measured;
     Tensor expected, found;
     for (int round = 0; round <= options_.rounds; ++round) {  // the first warms up
+      const double start = processor_seconds();
       const double one = time_one_rank(expected);
+      const double middle = processor_seconds();
       const double waited = ranks_.counts().seconds_waited;
       const double all = time_ranks(found);
+      // Ranks that are threads read the same clock.
+      const double used = options_.mpi ? ranks_.all_reduce(processor_seconds() - middle) : processor_seconds() - middle;
+      ranks_.barrier();
       if (round == 0) continue;
+      measured.one_processor.push_back(middle - start);
+      measured.ranks_processor.push_back(used);
       measured.one_rank.push_back(one);
       measured.ranks.push_back(all);
       measured.waited.push_back(ranks_.counts().seconds_waited - waited);
@@ -186,8 +201,11 @@ void report(const RingBenchOptions& options, int ranks, const Measured& measured
               options.backward ? " forward and backward" : " forward", static_cast<long long>(options.length),
               static_cast<long long>(options.heads), static_cast<long long>(options.head_dim),
               std::string(dtype_name(options.dtype)).c_str(), ranks * options.threads, one);
-  std::printf("%d ranks x %d threads %.3f s, ratio %.3f; rank 0 waited %.3f s; largest difference %.1e\n", ranks,
-              options.threads, all, one / all, median(measured.waited), measured.error);
+  std::printf(
+      "%d ranks x %d threads %.3f s, ratio %.3f (%.3f of the processors' time); rank 0 waited %.3f s; "
+      "largest difference %.1e\n",
+      ranks, options.threads, all, one / all, median(measured.one_processor) / median(measured.ranks_processor),
+      median(measured.waited), measured.error);
 }
 
 }  // namespace

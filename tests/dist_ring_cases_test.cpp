@@ -8,56 +8,17 @@
 namespace headway_test {
 namespace {
 
-class SequenceRanks : public ReferenceSuite {
- protected:
-  void expect_reference(const Case& c, const AttentionBackward& p, const WholeResult& whole, const std::string& how) {
-    const DType arithmetic = c.dtype == DType::float64 ? DType::float64 : DType::float32;
-    ForwardSpread spread;
-    const ForwardValues exact = reference_forward(p, &spread), naive = naive_forward(p);
-    const double score = spread.score, logsumexp = spread.logsumexp;
-    const AttentionResult& r = whole.forward;
-    expect(how + "output", compare(r.output, exact.output, naive.output, {c.dtype, spread.output, score}));
-    expect(how + "logsumexp", compare(r.logsumexp, exact.logsumexp, naive.logsumexp, {arithmetic, 1, score}));
-    EXPECT_EQ(r.weights.defined(), c.weights != Weights::none);
-    if (r.weights.defined()) {
-      expect(how + "weights", compare(r.weights, exact.weights, naive.weights, {c.dtype, 0, score, logsumexp}));
-    }
-    if (!c.d_output && !c.d_weights && !c.d_logsumexp) return;
-    GradientSpread gradient;
-    const GradientValues right = reference_backward(p, &gradient), rough = naive_backward(p);
-    const AttentionGradients& g = whole.gradients;
-    expect(how + "query", compare(g.query, right.query, rough.query, {c.dtype, gradient.query, score, logsumexp}));
-    expect(how + "key", compare(g.key, right.key, rough.key, {c.dtype, gradient.key, score, logsumexp}));
-    expect(how + "value", compare(g.value, right.value, rough.value, {c.dtype, gradient.value, score, logsumexp}));
-    EXPECT_EQ(g.bias.defined(), c.bias && c.bias_gradient);
-    if (g.bias.defined()) {
-      const DType coarser = c.dtype == DType::float64 ? p.options.bias.dtype() : c.dtype;
-      expect(how + "bias", compare(g.bias, right.bias, rough.bias, {coarser, gradient.bias, score, logsumexp}));
-    }
-    EXPECT_EQ(g.sinks.defined(), c.sinks);
-    if (g.sinks.defined()) {
-      expect(how + "sinks", compare(g.sinks, right.sinks, rough.sinks, {c.dtype, gradient.sinks, score, logsumexp}));
-    }
-  }
-};
+class SequenceRanks : public ReferenceSuite {};
 
-bool divides(const Case& c, int ranks) {
-  return c.heads % ranks == 0 && (c.kv_heads % ranks == 0 || ranks % c.kv_heads == 0);
-}
-
-// Cases take turns with the number of ranks and the layout; a ring each, and Ulysses where the heads divide.
 TEST_P(SequenceRanks, MatchTheReference) {
-  const Case& c = GetParam();
-  const AttentionBackward p = build(c);
-  const int ranks = 1 + static_cast<int>((c.seed / 2) % 8);
-  const SequenceLayout layout = c.seed % 2 == 0 ? SequenceLayout::zigzag : SequenceLayout::contiguous;
-  expect_reference(c, p, over_ranks(c, p, cut_evenly(p, ranks, layout, SequenceMethod::ring)), "ring ");
-  for (const int count : {6, 4, 3, 2}) {
-    if (!divides(c, count)) continue;
-    expect_reference(c, p, over_ranks(c, p, cut_evenly(p, count, layout, SequenceMethod::ulysses)), "ulysses ");
-    break;
-  }
+  const AttentionBackward p = build(GetParam());
+  run_case(GetParam(), p, headway::Device::cpu(), [&](const std::string& how, const WholeResult& whole) {
+    compare_all(GetParam(), p, whole,
+                [&](const std::string& what, const Comparison& found) { expect(how + what, found); });
+  });
 }
+
+TEST(SequenceRanksDevice, MatchTheReference) { expect_cases_on_device(3); }
 
 INSTANTIATE_TEST_SUITE_P(List, SequenceRanks, testing::ValuesIn(all_cases()), name_of_case);
 

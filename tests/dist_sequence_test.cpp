@@ -176,6 +176,30 @@ TEST(SequenceAttention, DropsTheSameBitsAsOneRank) {
   }
 }
 
+// ---- bits ----
+
+TEST(SequenceAttention, HasTheSameBitsInEveryRun) {
+  Case c = rich_case();
+  c.dtype = DType::bfloat16;
+  const AttentionBackward p = build(c);
+  const Cut cut = cut_evenly(p, 4, SequenceLayout::zigzag, SequenceMethod::ring);
+  const WholeResult first = over_ranks(c, p, cut), second = over_ranks(c, p, cut);
+  EXPECT_TRUE(same_bits(first.forward.output, second.forward.output));
+  EXPECT_TRUE(same_bits(first.gradients.query, second.gradients.query));
+  EXPECT_TRUE(same_bits(first.gradients.key, second.gradients.key));
+  EXPECT_TRUE(same_bits(first.gradients.value, second.gradients.value));
+  EXPECT_TRUE(same_bits(first.gradients.bias, second.gradients.bias));
+}
+
+TEST(SequenceAttention, UlyssesHasTheBitsOfOneRank) {
+  const Case c = rich_case();
+  const AttentionBackward p = build(c);
+  const AttentionResult expected = headway::attention(p.query, p.key, p.value, p.options);
+  const WholeResult result = over_ranks(c, p, cut_evenly(p, 4, SequenceLayout::zigzag, SequenceMethod::ulysses));
+  EXPECT_TRUE(same_bits(result.forward.output, expected.output));
+  EXPECT_TRUE(same_bits(result.forward.logsumexp, expected.logsumexp));
+}
+
 // ---- errors: the same on every rank ----
 
 // What every rank's call throws when rank 1 passes something else.
@@ -387,38 +411,7 @@ TEST(SequenceAttention, RunsOnADevice) {
   const WholeResult expected = one_rank(c, p);
   for (const SequenceMethod method : {SequenceMethod::ring, SequenceMethod::ulysses}) {
     const Cut cut = cut_evenly(p, 4, SequenceLayout::zigzag, method);
-    std::vector<AttentionBackward> shares(4);
-    run_ranks(4, [&](const Communicator& ranks) {
-      const headway::Device device = headway::Device::cuda();
-      AttentionBackward share = share_of_rank(c, p, cut, ranks.rank());
-      const auto there = [&](Tensor& tensor) {
-        if (!tensor.defined()) return;
-        const bool leaf = tensor.requires_grad();
-        tensor = tensor.detach().to(device);
-        if (leaf) tensor.set_requires_grad();
-      };
-      for (Tensor* tensor : {&share.query, &share.key, &share.value, &share.options.bias, &share.options.sinks,
-                             &share.d_output, &share.d_logsumexp}) {
-        there(*tensor);
-      }
-      share.forward = sequence_attention(share.query, share.key, share.value, share.options, ranks, cut.parallel);
-      backward_of(share, share.forward);
-      const auto back = [](Tensor& tensor) {
-        Tensor here = tensor.detach().to(headway::Device::cpu()).clone();
-        if (tensor.grad().defined()) {
-          here.set_requires_grad();
-          here.set_grad(tensor.grad().to(headway::Device::cpu()));
-        }
-        tensor = here;
-      };
-      for (Tensor* tensor : {&share.query, &share.key, &share.value, &share.options.bias, &share.options.sinks}) {
-        back(*tensor);
-      }
-      share.forward.output = share.forward.output.detach().to(headway::Device::cpu());
-      share.forward.logsumexp = share.forward.logsumexp.detach().to(headway::Device::cpu());
-      shares[static_cast<std::size_t>(ranks.rank())] = share;
-    });
-    expect_near(join_ranks(c, p, cut, shares), expected, 2e-5);
+    expect_near(over_ranks(c, p, cut, headway::Device::cuda()), expected, 2e-5);
   }
 }
 

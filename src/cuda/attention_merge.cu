@@ -19,9 +19,9 @@ __global__ void merge_attention_kernel(std::int64_t rows, std::int64_t columns, 
     const Real old = logsumexp[row], more = part_logsumexp[row];
     __syncwarp();
     if (more == -static_cast<Real>(INFINITY)) continue;
-    const Real largest = fmax(old, more);
-    const Real sum = largest + log(exp(old - largest) + exp(more - largest));
-    const Real factor = exp(old - sum), part_factor = exp(more - sum);
+    const Real largest = ::fmax(old, more);
+    const Real sum = largest + ::log(::exp(old - largest) + ::exp(more - largest));
+    const Real factor = ::exp(old - sum), part_factor = ::exp(more - sum);
     for (std::int64_t i = row * columns + lane; i < (row + 1) * columns; i += kWarp) {
       const Real kept = factor == 0 ? Real(0) : outputs[i] * factor;
       outputs[i] = kept + static_cast<Real>(to_compute(parts[i])) * part_factor;

@@ -1,7 +1,10 @@
 // A case of the list computed by ranks that each hold a share of the tokens, and put together again.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "headway/autograd.h"
@@ -9,6 +12,7 @@
 #include "headway/ops.h"
 #include "headway/sequence_parallel.h"
 #include "support/cases.h"
+#include "support/reference.h"
 
 namespace headway_test {
 
@@ -130,17 +134,103 @@ inline WholeResult join_ranks(const Case& c, const AttentionBackward& p, const C
   return whole;
 }
 
+// Moves everything of a rank to a device: inputs, leaves that require gradients, and gradients of the results.
+inline void move_share(AttentionBackward& share, headway::Device device) {
+  const auto move = [&](Tensor& tensor) {
+    if (!tensor.defined() || tensor.device() == device) return;
+    Tensor there = tensor.detach().to(device);
+    if (tensor.requires_grad() && tensor.is_leaf()) there.set_requires_grad();
+    if (tensor.requires_grad() && tensor.is_leaf() && tensor.grad().defined()) there.set_grad(tensor.grad().to(device));
+    tensor = there;
+  };
+  AttentionResult& forward = share.forward;
+  for (Tensor* tensor :
+       {&share.query, &share.key, &share.value, &share.options.bias, &share.options.sinks, &share.d_output,
+        &share.d_weights, &share.d_logsumexp, &forward.output, &forward.logsumexp, &forward.weights}) {
+    move(*tensor);
+  }
+}
+
 // The case over ranks, forward and backward.
-inline WholeResult over_ranks(const Case& c, const AttentionBackward& p, const Cut& cut) {
+inline WholeResult over_ranks(const Case& c, const AttentionBackward& p, const Cut& cut,
+                              headway::Device device = headway::Device::cpu()) {
   std::vector<AttentionBackward> shares(static_cast<std::size_t>(cut.ranks));
   headway::run_ranks(cut.ranks, [&](const Communicator& ranks) {
     AttentionBackward& share = shares[static_cast<std::size_t>(ranks.rank())];
     share = share_of_rank(c, p, cut, ranks.rank());
+    move_share(share, device);
     share.forward =
         headway::sequence_attention(share.query, share.key, share.value, share.options, ranks, cut.parallel);
     backward_of(share, share.forward);
+    move_share(share, headway::Device::cpu());
   });
   return join_ranks(c, p, cut, shares);
+}
+
+// Calls expect(name, comparison) for everything that a case has.
+inline void compare_all(const Case& c, const AttentionBackward& p, const WholeResult& whole,
+                        const std::function<void(const std::string&, const Comparison&)>& expect) {
+  const DType arithmetic = c.dtype == DType::float64 ? DType::float64 : DType::float32;
+  ForwardSpread spread;
+  const ForwardValues exact = reference_forward(p, &spread), naive = naive_forward(p);
+  const double score = spread.score, logsumexp = spread.logsumexp;
+  const AttentionResult& r = whole.forward;
+  expect("output", compare(r.output, exact.output, naive.output, {c.dtype, spread.output, score}));
+  expect("logsumexp", compare(r.logsumexp, exact.logsumexp, naive.logsumexp, {arithmetic, 1, score}));
+  EXPECT_EQ(r.weights.defined(), c.weights != Weights::none);
+  if (r.weights.defined()) {
+    expect("weights", compare(r.weights, exact.weights, naive.weights, {c.dtype, 0, score, logsumexp}));
+  }
+  if (!c.d_output && !c.d_weights && !c.d_logsumexp) return;
+  GradientSpread gradient;
+  const GradientValues right = reference_backward(p, &gradient), rough = naive_backward(p);
+  const AttentionGradients& g = whole.gradients;
+  expect("query", compare(g.query, right.query, rough.query, {c.dtype, gradient.query, score, logsumexp}));
+  expect("key", compare(g.key, right.key, rough.key, {c.dtype, gradient.key, score, logsumexp}));
+  expect("value", compare(g.value, right.value, rough.value, {c.dtype, gradient.value, score, logsumexp}));
+  EXPECT_EQ(g.bias.defined(), c.bias && c.bias_gradient);
+  if (g.bias.defined()) {
+    const DType coarser = c.dtype == DType::float64 ? p.options.bias.dtype() : c.dtype;
+    expect("bias", compare(g.bias, right.bias, rough.bias, {coarser, gradient.bias, score, logsumexp}));
+  }
+  EXPECT_EQ(g.sinks.defined(), c.sinks);
+  if (g.sinks.defined()) {
+    expect("sinks", compare(g.sinks, right.sinks, rough.sinks, {c.dtype, gradient.sinks, score, logsumexp}));
+  }
+}
+
+inline bool divides(const Case& c, int ranks) {
+  return c.heads % ranks == 0 && (c.kv_heads % ranks == 0 || ranks % c.kv_heads == 0);
+}
+
+// Cases take turns with the number of ranks and the layout: calls check(how, result) for the ring, and for Ulysses
+// where the heads divide.
+inline void run_case(const Case& c, const AttentionBackward& p, headway::Device device,
+                     const std::function<void(const std::string&, const WholeResult&)>& check) {
+  const int ranks = 1 + static_cast<int>((c.seed / 2) % 8);
+  const SequenceLayout layout = c.seed % 2 == 0 ? SequenceLayout::zigzag : SequenceLayout::contiguous;
+  check("ring ", over_ranks(c, p, cut_evenly(p, ranks, layout, SequenceMethod::ring), device));
+  for (const int count : {6, 4, 3, 2}) {
+    if (!divides(c, count)) continue;
+    check("ulysses ", over_ranks(c, p, cut_evenly(p, count, layout, SequenceMethod::ulysses), device));
+    break;
+  }
+}
+
+// Every n-th case of the list on a device, which may have rounded the pieces.
+inline void expect_cases_on_device(std::size_t step) {
+  if (headway::cuda_device_count() == 0) GTEST_SKIP() << headway::describe_cuda();
+  const std::vector<Case> cases = all_cases();
+  for (std::size_t i = 0; i < cases.size(); i += step) {
+    const Case& c = cases[i];
+    SCOPED_TRACE(describe(c));
+    const AttentionBackward p = build(c);
+    run_case(c, p, headway::Device::cuda(), [&](const std::string& how, const WholeResult& whole) {
+      compare_all(c, p, whole, [&](const std::string& what, const Comparison& found) {
+        EXPECT_LE(found.error, 2 * found.bound) << how << what << ": " << found.worst;
+      });
+    });
+  }
 }
 
 }  // namespace headway_test
