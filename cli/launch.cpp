@@ -30,6 +30,7 @@ struct LauncherNames {
 constexpr LauncherNames kLaunchers[] = {
     {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
     {"PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS"},
+    {"MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"},
     {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_TASKS_PER_NODE"},
 };
 
@@ -43,6 +44,12 @@ Launch launch_of_environment() {
     if (found.local_size == 0) found.local_size = environment_number("SLURM_NTASKS_PER_NODE");
     found.local_size = std::clamp(found.local_size, 1, found.size);
     break;
+  }
+  // Some launchers say which rank it is, and not of how many.
+  if (found.size == 1 && std::getenv("PMIX_RANK") != nullptr && std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr &&
+      std::getenv("SLURM_STEP_NUM_TASKS") == nullptr) {
+    found.rank = environment_number("PMIX_RANK");
+    found.size = found.rank + 2;
   }
   return found;
 }

@@ -13,6 +13,7 @@
 
 #include "base/checksum.h"
 #include "headway/error.h"
+#include "launch.h"
 #include "options.h"
 #include "ranks.h"
 #include "resumable_output.h"
@@ -86,7 +87,7 @@ class LineRun {
       farm_lines(world_, farm_);
       if (file_) file_->finish();
     } catch (const std::exception& error) {
-      if (world_.rank() > 0) throw ToldElsewhere(kFailed);
+      if (world_.rank() > 0) throw;
       if (!told_ && !file_ && world_.is_alone()) throw;
       tell(error.what());
       throw ToldElsewhere(line_signal > 0 ? kSignalled + line_signal : kFailed);
@@ -121,7 +122,9 @@ class LineRun {
     farm_.write = [this](const Lines& lines, const std::vector<LineResult>& results) { write(lines, results); };
     farm_.died = [this](const std::string& why) { tell(why); };
     farm_.check_signals = [] {
-      if (line_signal > 0) throw std::runtime_error("ended by signal " + std::to_string(line_signal));
+      if (line_signal > 0)
+        throw std::runtime_error("ended by signal " + std::to_string(line_signal) +
+                                 (launch().size > 1 ? ", as launchers do where a rank has ended" : ""));
     };
   }
 
@@ -201,7 +204,7 @@ class LineRun {
   }
 
   void count(const Line& line, const LineResult& result) {
-    for (const std::string& note : result.notes) std::cerr << who() << ": " << visible_text(note) << std::endl;
+    for (const std::string& note : result.notes) std::cerr << who() + ": " + visible_text(note) + "\n";
     line_failed_ = line_failed_ || result.failed;
     if (file_) file_->add_input(line.text);
     if (line.goes_on) return;
@@ -240,12 +243,12 @@ class LineRun {
           file_->file() + " has " + count_of(kept, "line") + "; --resume goes on from line " + std::to_string(kept + 1);
     }
     std::cout.flush();
-    std::cerr << who() << ": " << visible_text(why) << "; " << where << std::endl;
+    std::cerr << who() + ": " + visible_text(why) + "; " + where + "\n" << std::flush;
   }
 
   int report_failures() const {
     const std::int64_t all = file_ ? file_->lines() : written_;
-    std::cerr << who() << ": " << failed_ << " of " << count_of(all, "line") << " failed" << std::endl;
+    std::cerr << who() + ": " + std::to_string(failed_) + " of " + count_of(all, "line") + " failed\n";
     return kFailed;
   }
 

@@ -10,7 +10,8 @@
 
 #include "headway/error.h"
 #include "line_packets.h"
-#include "text_io.h"
+#include "program.h"
+#include "ranks.h"
 
 namespace cli {
 namespace {
@@ -66,7 +67,7 @@ class LineDealer {
 
   void run() {
     while (!ended_ || !window_.empty()) {
-      farm_.check_signals();
+      if (farm_.check_signals) farm_.check_signals();
       const bool has_read = read(), has_dealt = deal(), has_collected = collect();
       write();
       if (!has_read && !has_dealt && !has_collected) std::this_thread::sleep_for(kFarmRest);
@@ -249,7 +250,7 @@ class LineWorker {
 
 void farm_alone(const headway::Communicator& world, const LineFarm& farm) {
   while (true) {
-    farm.check_signals();
+    if (farm.check_signals) farm.check_signals();
     const Lines lines = farm.next(farm.most);
     if (lines.empty()) return;
     farm.write(lines, computed(farm, world, lines));
@@ -263,8 +264,9 @@ void run_side(const headway::Communicator& world, const LineFarm& farm) {
   try {
     side.run();
   } catch (const std::exception& error) {
-    if (world.rank() == 0) farm.died(error.what());
+    if (world.rank() == 0 && farm.died) farm.died(error.what());
     world.fail(error.what());
+    if (world.rank() > 0) throw ToldElsewhere(kFailed);
     throw;
   }
 }

@@ -37,9 +37,9 @@ struct LineFarm {
   std::function<bool()> is_ready = {};
   // Takes results in the order of the lines.
   std::function<void(const Lines& lines, const std::vector<LineResult>& results)> write = {};
-  // Whether to end before the end of the input: called often.
+  // Called often; throws to end before the end of the input. May be empty.
   std::function<void()> check_signals = {};
-  // Called where the ranks cannot go on, before anything else is done about it.
+  // Called where the ranks cannot go on, before anything else is done about it. May be empty.
   std::function<void(const std::string& why)> died = {};
   std::size_t most = 512;  // lines that a rank takes at once
   std::size_t batch = 32;  // fewer are not worth while
@@ -49,8 +49,9 @@ struct LineFarm {
   std::function<std::string(const Line& line, const std::string& why)> failed_text = {};
 };
 
-// Every rank calls it. Rank 0 reads, deals the lines out to the ranks by their lengths, as each has time, itself
-// included, and writes; memory does not grow with the input. Parts of long texts stay on rank 0, one after another.
+// Every rank calls it. Where one fails, rank 0 throws why and the others ToldElsewhere. Rank 0 reads, deals the lines
+// out to the ranks by their lengths, as each has time, itself included, and writes; memory does not grow with the
+// input. Parts of long texts stay on rank 0, one after another.
 void farm_lines(const headway::Communicator& world, const LineFarm& farm);
 
 // The texts of lines.
