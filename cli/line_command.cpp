@@ -70,7 +70,7 @@ class LineRun {
 
   int run(const std::function<LineWork()>& make_work) {
     on_every_rank(world_, [&] {
-      if (command_.resume && command_.output.empty()) throw UsageError("--resume is given, expected --output FILE too");
+      check();
       farm_.work = make_work();
       if (world_.rank() == 0 && !command_.output.empty() && !command_.collect) {
         file_.emplace(command_.output, settings(), command_.resume);
@@ -82,8 +82,10 @@ class LineRun {
       return kDone;
     }
     prepare();
-    try {
+    on_every_rank(world_, [this] {
       if (world_.rank() == 0) begin_input();
+    });
+    try {
       farm_lines(world_, farm_);
       if (file_) file_->finish();
     } catch (const std::exception& error) {
@@ -107,6 +109,13 @@ class LineRun {
       if (option->count() > 0 || !value.empty()) text += name + ' ' + json_string(value) + '\n';
     }
     return text + "model " + identity_of(command_.model) + '\n' + command_.settings;
+  }
+
+  void check() const {
+    if (!command_.resume) return;
+    if (command_.output.empty()) throw UsageError("--resume is given, expected --output FILE too");
+    if (command_.texts.empty() && command_.by_lines) return;
+    throw UsageError("--resume goes on with lines of standard input, and there is one text, or texts are arguments");
   }
 
   void prepare() {
@@ -158,9 +167,9 @@ class LineRun {
     }
     greet();
     input_.emplace(command_.reading);
-    if (!file_ || file_->lines() == 0) return;
+    if (!file_) return;
     failed_ = file_->failed();
-    any_succeeded_ = true;  // as far as this run knows
+    any_succeeded_ = file_->lines() > 0;  // as far as this run knows
     while (number_ < file_->lines() || part_ > 0) {
       const Lines lines = next(static_cast<std::size_t>(std::max<std::int64_t>(file_->lines() - number_, 1)));
       if (lines.empty()) break;

@@ -38,8 +38,8 @@ void on_every_rank(const headway::Communicator& world, const std::function<void(
   if (failed == all.end()) return;
   const int code = failed->front() - '0';
   if (world.rank() > 0) throw ToldElsewhere(code);
-  const bool by_all = std::count(all.begin(), all.end(), *failed) == world.size();
-  const std::string message = (by_all ? "" : "rank " + std::to_string(failed - all.begin()) + ": ") + failed->substr(1);
+  const auto rank = failed - all.begin();
+  const std::string message = (rank == 0 ? "" : "rank " + std::to_string(rank) + ": ") + failed->substr(1);
   if (code == kWrongUsage) throw UsageError(message);
   throw std::runtime_error(message);
 }

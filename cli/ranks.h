@@ -23,7 +23,7 @@ class ToldElsewhere : public std::exception {
 headway::Communicator open_world();
 
 // Runs `work` on every rank. Where it throws on some, rank 0 throws what the first of them threw, with that rank's
-// number where not all threw the same, and the others throw ToldElsewhere.
+// number where it is not its own, and the others throw ToldElsewhere.
 void on_every_rank(const headway::Communicator& world, const std::function<void()>& work);
 
 }  // namespace cli

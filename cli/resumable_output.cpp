@@ -60,6 +60,7 @@ ResumableOutput::ResumableOutput(std::string file, std::string settings, bool re
   open(has_state);
   earlier_checksum_ = std::exchange(checksum_, "-");
   kept_lines_ = lines_;
+  is_checked_ = !has_state;
   if (!has_state) keep(/*at_once=*/true);
 }
 
@@ -113,8 +114,9 @@ void ResumableOutput::add_input(std::string_view text) {
   checksum_ = headway::internal::xxh64_text(bytes);
 }
 
-void ResumableOutput::check_input() const {
-  if (checksum_ == earlier_checksum_) return;
+void ResumableOutput::check_input() {
+  is_checked_ = checksum_ == earlier_checksum_;
+  if (is_checked_) return;
   throw headway::Error(state_file_ + ": the run is another one: the input differs in its first " +
                        count_of(lines_, "line"));
 }
@@ -148,7 +150,7 @@ void ResumableOutput::end_line(bool failed) {
 }
 
 void ResumableOutput::keep(bool at_once) {
-  if (in_line_ || is_broken_) return;
+  if (in_line_ || is_broken_ || !is_checked_) return;
   flush();
   const auto now = std::chrono::steady_clock::now();
   if (!at_once && now - kept_ < kStateTime) return;

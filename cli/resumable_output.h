@@ -27,8 +27,8 @@ class ResumableOutput {
 
   // Takes a text of the input, or a part of one, into the checksum of what is complete.
   void add_input(std::string_view text);
-  // Throws where the texts that were added are not those of the earlier run.
-  void check_input() const;
+  // Throws where the texts that were added are not those of the earlier run. Before it no state is written.
+  void check_input();
   // A line and its results, complete or in parts.
   void write(std::string_view text);
   void end_line(bool failed);
@@ -51,7 +51,8 @@ class ResumableOutput {
   int descriptor_ = -1;
   std::string unwritten_ = {};
   bool in_line_ = false;
-  bool is_broken_ = false;
+  bool is_broken_ = false;   // a write has failed
+  bool is_checked_ = false;  // what was read is what the earlier run has read
   std::int64_t lines_ = 0;
   std::int64_t failed_ = 0;
   std::int64_t kept_lines_ = 0;

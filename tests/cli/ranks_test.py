@@ -127,17 +127,20 @@ class Failures(RanksTest):
         self.assertEqual(self.ranks(2, "translate", "--help").stdout.count("Usage:"), 1)
 
     def test_a_rank_is_killed(self):
-        lines = sentences(12000)
-        (self.work / "in").write_text("\n".join(lines) + "\n")
+        lines = sentences(6000)
         arguments = ["translate", "--model", small_model(), "--to", "de", "--max-length", 8, "--output", "out"]
         state = self.work / "out.state"
-        with open(self.work / "in", "rb") as source, open(self.work / "errors", "wb") as errors:
-            process = subprocess.Popen(self.command(2, *arguments), stdin=source, stderr=errors, cwd=self.work,
+        with open(self.work / "errors", "wb") as errors:
+            process = subprocess.Popen(self.command(2, *arguments), stdin=subprocess.PIPE, stderr=errors, cwd=self.work,
                                        env=self.environment())
-        while process.poll() is None and "\nlines 0\n" in (state.read_text() if state.exists() else "\nlines 0\n"):
-            time.sleep(0.02)
+        for some in (lines[:3000], lines[3000:]):
+            process.stdin.write(("\n".join(some) + "\n").encode())
+            process.stdin.flush()
+            while process.poll() is None and "\nlines 0\n" in (state.read_text() if state.exists() else "\nlines 0\n"):
+                time.sleep(0.02)
         os.kill(self.process_of_rank(1, process.pid), signal.SIGKILL)
         self.assertNotEqual(process.wait(timeout=60), 0)
+        process.stdin.close()
         errors = (self.work / "errors").read_text()
         kept = int(state.read_text().split("\nlines ")[1].split("\n")[0])
         self.assertIn(f"out has {kept} lines; --resume goes on from line {kept + 1}\n", errors)
