@@ -130,7 +130,9 @@ class LineRun {
     farm_.is_ready = [this] { return input_->is_ready(); };
     farm_.write = [this](const Lines& lines, const std::vector<LineResult>& results) { write(lines, results); };
     farm_.died = [this](const std::string& why) { tell(why); };
-    farm_.check_signals = [] {
+    farm_.check_signals = [this] {
+      // Lines that wait for no others are kept before the next ones are waited for.
+      if (file_) file_->keep(/*at_once=*/world_.is_alone() && !input_->is_ready());
       if (line_signal > 0)
         throw std::runtime_error("ended by signal " + std::to_string(line_signal) +
                                  (launch().size > 1 ? ", as launchers do where a rank has ended" : ""));

@@ -37,7 +37,7 @@ struct LineFarm {
   std::function<bool()> is_ready = {};
   // Takes results in the order of the lines.
   std::function<void(const Lines& lines, const std::vector<LineResult>& results)> write = {};
-  // Called often; throws to end before the end of the input. May be empty.
+  // Called often, before next(); throws to end before the end of the input. May be empty.
   std::function<void()> check_signals = {};
   // Called where the ranks cannot go on, before anything else is done about it. May be empty.
   std::function<void(const std::string& why)> died = {};

@@ -153,6 +153,8 @@ void ResumableOutput::keep(bool at_once) {
   if (in_line_ || is_broken_ || !is_checked_) return;
   flush();
   const auto now = std::chrono::steady_clock::now();
+  const bool is_first = kept_ == std::chrono::steady_clock::time_point();
+  if (lines_ == kept_lines_ && !is_first) return;
   if (!at_once && now - kept_ < kStateTime) return;
   if (::fsync(descriptor_) != 0) {
     const int problem = errno;

@@ -32,7 +32,8 @@ class ResumableOutput {
   // A line and its results, complete or in parts.
   void write(std::string_view text);
   void end_line(bool failed);
-  // Now and then, or `at_once`: writes the state. Nothing in the middle of a line, and after a write that failed.
+  // Now and then, or `at_once`: writes the state, where there are new lines. Nothing in the middle of a line, and after
+  // a write that failed.
   void keep(bool at_once);
   // All of the input is in the file.
   void finish();
