@@ -37,7 +37,14 @@ void on_every_rank(const headway::Communicator& world, const std::function<void(
   const auto failed = std::find_if(all.begin(), all.end(), [](const std::string& one) { return !one.empty(); });
   if (failed == all.end()) return;
   const int code = failed->front() - '0';
-  if (world.rank() > 0) throw ToldElsewhere(code);
+  if (world.rank() > 0) {
+    // Rank 0 must not hear that this rank has ended before it has said why. It does not come: it ends.
+    try {
+      world.barrier();
+    } catch (const std::exception&) {
+    }
+    throw ToldElsewhere(code);
+  }
   const auto rank = failed - all.begin();
   const std::string message = (rank == 0 ? "" : "rank " + std::to_string(rank) + ": ") + failed->substr(1);
   if (code == kWrongUsage) throw UsageError(message);

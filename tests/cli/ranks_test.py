@@ -125,6 +125,12 @@ class Failures(RanksTest):
             self.assertIn(part, done.headway[0])
             self.assertNotIn("rank", done.headway[0])
         self.assertEqual(self.ranks(2, "translate", "--help").stdout.count("Usage:"), 1)
+        command = self.command(1, "translate", "--model", small_model(), "--to", "de")
+        command += [":", "-n", "1", program_test.program, "translate", "--model", "none"]
+        done = subprocess.run(command, input="ka\n", capture_output=True, check=False, text=True, cwd=self.work,
+                              env=self.environment(), timeout=100)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("headway translate: rank 1: none: no such directory\n", done.stderr)
 
     def test_a_rank_is_killed(self):
         lines = sentences(6000)
