@@ -29,6 +29,7 @@ void bind_transformer(nb::module_& module);
 void bind_optimizers(nb::module_& module);
 void bind_training(nb::module_& module);
 void bind_files(nb::module_& module);
+void bind_distributed(nb::module_& module);
 
 // Counts one computation by Headway; _core.call_count() returns the sum, by which tests see that Headway did the work.
 void count_call();

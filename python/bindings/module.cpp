@@ -62,4 +62,5 @@ NB_MODULE(_core, module) {
   headway::python::bind_optimizers(module);
   headway::python::bind_training(module);
   headway::python::bind_files(module);
+  headway::python::bind_distributed(module);
 }

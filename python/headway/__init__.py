@@ -19,6 +19,7 @@ from headway._convert import tensor
 from headway._core import (
     Adam,
     AdamW,
+    Communicator,
     DecoderCache,
     Dropout,
     Embedding,
@@ -128,6 +129,7 @@ __all__ = [
     "Adam",
     "AdamW",
     "AttentionGradients",
+    "Communicator",
     "DecoderCache",
     "Dropout",
     "Embedding",

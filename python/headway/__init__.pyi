@@ -4,6 +4,7 @@ from typing import Any, Literal, NamedTuple, TypedDict
 from headway import ops as ops
 from headway._core import Adam as Adam
 from headway._core import AdamW as AdamW
+from headway._core import Communicator as Communicator
 from headway._core import DecoderCache as DecoderCache
 from headway._core import Dropout as Dropout
 from headway._core import Embedding as Embedding

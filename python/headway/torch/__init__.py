@@ -9,6 +9,7 @@ torch.Size([1, 3, 3])
 """
 
 from headway.torch._attention import attention
+from headway.torch._distributed import communicator, ring_attention, sequence_positions
 from headway.torch._multi_head_attention import MultiheadAttention, multi_head_attention_forward
 from headway.torch._replace import replace_attention
 from headway.torch._scaled_dot_product import scaled_dot_product_attention
@@ -16,7 +17,10 @@ from headway.torch._scaled_dot_product import scaled_dot_product_attention
 __all__ = [
     "MultiheadAttention",
     "attention",
+    "communicator",
     "multi_head_attention_forward",
     "replace_attention",
+    "ring_attention",
     "scaled_dot_product_attention",
+    "sequence_positions",
 ]

@@ -1,7 +1,10 @@
 from typing import Literal, Sequence, TypeVar
 
 import torch
+import torch.distributed
 from torch import Tensor
+
+from headway import Communicator
 
 _Model = TypeVar("_Model", bound=torch.nn.Module)
 _PerEntry = int | Sequence[int] | Tensor
@@ -72,4 +75,38 @@ def multi_head_attention_forward(
 
 class MultiheadAttention(torch.nn.MultiheadAttention): ...
 
+def communicator(group: torch.distributed.ProcessGroup | None = None) -> Communicator: ...
+def sequence_positions(
+    length: int,
+    group: torch.distributed.ProcessGroup | None = None,
+    layout: Literal["contiguous", "zigzag"] = "zigzag",
+) -> Tensor: ...
+def ring_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    is_causal: bool = False,
+    group: torch.distributed.ProcessGroup | None = None,
+    layout: Literal["contiguous", "zigzag"] = "contiguous",
+    method: Literal["ring", "ulysses", "auto"] = "ring",
+    causal: Literal["top_left", "bottom_right"] | None = None,
+    query_offset: _PerEntry | None = None,
+    keep_mask: Tensor | None = None,
+    drop_mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+    window: tuple[int | None, int | None] | None = None,
+    key_lengths: _PerEntry | None = None,
+    cu_query_lengths: Sequence[int] | Tensor | None = None,
+    cu_key_lengths: Sequence[int] | Tensor | None = None,
+    softcap: float | None = None,
+    alibi_slopes: Tensor | None = None,
+    sinks: Tensor | None = None,
+    dropout: float = 0.0,
+    seed: int | None = None,
+    return_weights: bool | Literal["mean"] = False,
+    weights_of: Literal["softmax", "scores", "softcapped", "masked"] = "softmax",
+    return_logsumexp: bool = False,
+) -> Tensor | tuple[Tensor, ...]: ...
 def replace_attention(model: _Model) -> _Model: ...
