@@ -19,7 +19,7 @@ import small_translator
 
 # Each .md and .zh-CN.md.
 DOCUMENTS = ["README", "docs/multi_head_attention", "docs/training", "docs/translation", "docs/fine_tuning",
-             "docs/generation", "docs/models", "docs/media", "docs/gpu"]
+             "docs/generation", "docs/models", "docs/media", "docs/gpu", "docs/distributed"]
 # Pages that are translated too, but whose code is looked at alone: the examples build their own programs.
 ILLUSTRATED = ["docs/gallery"]
 # Headers of libheadway_text; their snippets find the directory "model", which is "opus-mt-en-de" too, the training config
