@@ -33,7 +33,7 @@ class HEADWAY_API SequenceShares {
   SequenceShares(std::int64_t length, int ranks, SequenceLayout layout = SequenceLayout::zigzag,
                  std::int64_t multiple = 1);
   // Ranges of every rank, in the order in which they lie in its tensors. Together they hold every token once.
-  explicit SequenceShares(std::vector<std::vector<TokenRange>> ranges);
+  explicit SequenceShares(const std::vector<std::vector<TokenRange>>& ranges);
 
   bool defined() const { return !ranges_.empty(); }
   int ranks() const { return static_cast<int>(ranges_.size()); }
