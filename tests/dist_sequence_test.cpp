@@ -141,6 +141,23 @@ TEST(SequenceAttention, TakesMoreRanksThanTokensAndNoTokens) {
   }
 }
 
+TEST(SequenceAttention, TakesTensorsWithoutElements) {
+  run_ranks(3, [](const Communicator& ranks) {
+    for (const Shape& shape : {Shape{0, 3, 4, 8}, Shape{2, 0, 4, 8}, Shape{2, 3, 0, 8}}) {
+      Tensor x = Tensor::zeros(shape).set_requires_grad();
+      for (const SequenceMethod method : {SequenceMethod::ring, SequenceMethod::automatic}) {
+        const AttentionResult result = sequence_attention(x, x, x, {}, ranks, {.method = method});
+        EXPECT_EQ(result.output.shape(), shape);
+        EXPECT_EQ(result.logsumexp.shape(), Shape({shape[0], shape[1], shape[2]}));
+        headway::sum(result.output).backward();
+        EXPECT_EQ(x.grad().shape(), shape);
+      }
+    }
+    const Tensor x = Tensor::randn({1, 3, 4, 8}, 1);
+    EXPECT_EQ(sequence_attention(x, x, x.slice(3, 0, 0), {}, ranks).output.shape(), Shape({1, 3, 4, 0}));
+  });
+}
+
 // A bias of -1e9 leaves a log-sum-exp that no longer tells the number of keys.
 TEST(SequenceAttention, KeepsRowsOfHugeBiasExact) {
   Case c = sized(DType::float32, 1, 2, {.queries = 20, .keys = 20, .head_dim = 8, .value_dim = 8});

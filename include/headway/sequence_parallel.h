@@ -33,7 +33,7 @@ class HEADWAY_API SequenceShares {
   SequenceShares(std::int64_t length, int ranks, SequenceLayout layout = SequenceLayout::zigzag,
                  std::int64_t multiple = 1);
   // Ranges of every rank, in the order in which they lie in its tensors. Together they hold every token once.
-  explicit SequenceShares(std::vector<std::vector<TokenRange>> ranges);
+  explicit SequenceShares(const std::vector<std::vector<TokenRange>>& ranges);
 
   bool defined() const { return !ranges_.empty(); }
   int ranks() const { return static_cast<int>(ranges_.size()); }
@@ -62,7 +62,8 @@ enum class SequenceMethod {
   // Keys and values travel from rank to rank, each share no further than the last rank that sees any of it, while the
   // share before it is computed: memory for two shares beside the rank's own. Without limits these are
   // (ranks - 1) * bytes(all keys and values). Partial results are joined by their log-sum-exp in float32 (float64).
-  // Where weights are returned, or a bias reaches 1e3 in size, a rank keeps all keys and values that have come by.
+  // Where weights are returned a rank keeps all keys and values that have come by; where a bias makes a log-sum-exp of
+  // 1e3 or more in size it does so in a second turn.
   ring,
   // Two all-to-all: every rank computes some heads over the whole sequence. The number of query heads is a multiple of
   // the ranks', and so is that of key heads, or it divides the ranks'. These are (ranks - 1) / ranks * bytes(all

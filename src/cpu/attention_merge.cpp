@@ -1,8 +1,9 @@
 // Joining results of attention over different keys.
+#include "backend/attention_merge.h"
+
 #include <cmath>
 #include <limits>
 
-#include "backend/attention_merge.h"
 #include "core/convert.h"
 #include "core/dispatch.h"
 #include "cpu/backend.h"

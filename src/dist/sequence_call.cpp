@@ -45,6 +45,7 @@ void check_not_failed(const std::vector<std::string>& texts) {
 std::vector<RankArguments> compare_arguments(std::string_view function, const std::vector<std::string>& texts) {
   std::vector<RankArguments> all;
   check_not_failed(texts);
+  all.reserve(texts.size());
   for (const std::string& text : texts) all.push_back(read_arguments(text));
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     for (std::size_t i = 0; i < all[0].same.size(); ++i) {
@@ -78,7 +79,7 @@ SequenceShares find_shares(std::string_view function, std::string_view name, con
       ranges.push_back({{begin, begin + length}});
       begin += length;
     }
-    shares = SequenceShares(std::move(ranges));
+    shares = SequenceShares(ranges);
   } else if (!given.defined()) {
     std::int64_t length = 0;
     for (const std::int64_t own : lengths) length += own;
@@ -106,6 +107,7 @@ bool have_rows(const std::vector<RankArguments>& all, const std::string& name) {
 
 std::vector<std::int64_t> lengths_of(const std::vector<RankArguments>& all, const std::string& name) {
   std::vector<std::int64_t> lengths;
+  lengths.reserve(all.size());
   for (const RankArguments& arguments : all) lengths.push_back(arguments.own.at(name));
   return lengths;
 }

@@ -64,7 +64,7 @@ SequenceShares::SequenceShares(std::int64_t length, int ranks, SequenceLayout la
   }
 }
 
-SequenceShares::SequenceShares(std::vector<std::vector<TokenRange>> ranges) {
+SequenceShares::SequenceShares(const std::vector<std::vector<TokenRange>>& ranges) {
   check(!ranges.empty(), "SequenceShares: ranges are of no rank, expected one list for each");
   length_ = covered_length(ranges);
   for (const std::vector<TokenRange>& given : ranges) {
@@ -121,6 +121,7 @@ Tensor SequenceShares::gather(const Tensor& share, int dim, const Communicator& 
 
 Tensor SequenceShares::positions(int rank) const {
   std::vector<std::int64_t> all;
+  all.reserve(static_cast<std::size_t>(size(rank)));
   for (const TokenRange& range : of(rank)) {
     for (std::int64_t token = range.begin; token < range.end; ++token) all.push_back(token);
   }

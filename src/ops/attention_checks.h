@@ -19,8 +19,8 @@ struct WholeLengths {
 AttentionProblem make_attention_problem(std::string_view function, const Tensor& query, const Tensor& key,
                                         const Tensor& value, const AttentionOptions& options);
 
-// The same of tensors that are a part of a sequence: the problem's sequences are those of the whole, its query_length is
-// the tensor's, and its key_length that of the whole, as mask and bias have them.
+// The same of tensors that are a part of a sequence: the problem's sequences are those of the whole, its query_length
+// is the tensor's, and its key_length that of the whole, as mask and bias have them.
 AttentionProblem make_attention_problem(std::string_view function, const Tensor& query, const Tensor& key,
                                         const Tensor& value, const AttentionOptions& options,
                                         const WholeLengths& whole);

@@ -52,9 +52,10 @@ inline Tensor rows_of_rank(const Tensor& plane, bool has_rows, const SequenceSha
 inline AttentionBackward share_of_rank(const Case& c, const AttentionBackward& p, const Cut& cut, int rank) {
   AttentionBackward share = p;
   const auto leaf = [](const Tensor& tensor) { return tensor.clone().set_requires_grad(); };
-  share.query = leaf(cut.queries.take(p.query, rank, 2));
-  share.key = leaf(cut.keys.take(p.key, rank, 2));
-  share.value = leaf(cut.keys.take(p.value, rank, 2));
+  const auto laid_out = [&](const Tensor& tensor) { return with_layout(tensor, c.layout).set_requires_grad(); };
+  share.query = laid_out(cut.queries.take(p.query, rank, 2));
+  share.key = laid_out(cut.keys.take(p.key, rank, 2));
+  share.value = laid_out(cut.keys.take(p.value, rank, 2));
   const Tensor mask = rows_of_rank(p.options.mask.tensor(), c.mask_extent != Extent::batch_key, cut.queries, rank);
   if (mask.defined()) share.options.mask = p.options.mask.true_keeps() ? Mask::keep(mask) : Mask::drop(mask);
   share.options.bias = rows_of_rank(p.options.bias, c.bias_extent != Extent::batch_key, cut.queries, rank);
