@@ -55,6 +55,12 @@ void ConfigOptions::add_to(CLI::App& command, const std::shared_ptr<ConfigOption
   command.add_flag("--quiet", options->quiet, "Show no progress");
   command.add_flag("--json", options->json, "Write the result as a JSON object");
   add_threads_option(command, options->threads);
+  command
+      .add_option(
+          "--context-parallel", options->context_parallel,
+          "So many ranks of mpirun or srun share the tokens of each batch, for sequences too long for one of them; "
+          "default: 1")
+      ->type_name("N");
   for (const headway::ConfigField& field : fields) {
     const std::string usual = field.default_value.empty() ? "" : "; default: " + field.default_value;
     command
@@ -73,7 +79,11 @@ headway::TrainingRunOptions ConfigOptions::begin(const std::string& command) con
   stop_message = "\nheadway " + command + ": ending after this step; a second signal ends at once\n";
   std::signal(SIGINT, want_stop);
   std::signal(SIGTERM, want_stop);
-  return {.resume = resume, .progress = quiet ? nullptr : &std::cerr, .should_stop = [] { return stop_signal != 0; }};
+  return {.resume = resume,
+          .progress = quiet ? nullptr : &std::cerr,
+          .should_stop = [] { return stop_signal != 0; },
+          .ranks = headway::Communicator::world(),
+          .context_parallel = context_parallel};
 }
 
 std::string RunReport::json() const {
@@ -94,6 +104,9 @@ std::string ConfigOptions::resuming(const std::string& command, const RunReport&
   return program_name() + " " + command + " --resume " + shell_quoted(output.starts_with('-') ? "./" + output : output);
 }
 
-int ConfigOptions::signalled() { return kSignalled + stop_signal; }
+int ConfigOptions::signalled() {
+  const int signal = stop_signal;
+  return kSignalled + (signal != 0 ? signal : SIGTERM);  // another rank had the signal
+}
 
 }  // namespace cli

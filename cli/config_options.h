@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "headway/communicator.h"
 #include "headway/device.h"
 #include "headway/error.h"
 #include "headway/training.h"
@@ -39,6 +40,7 @@ struct ConfigOptions {
   bool quiet = false;
   bool json = false;
   int threads = 0;
+  int context_parallel = 1;
 
   // Adds them all; every field becomes an option of its name.
   static void add_to(CLI::App& command, const std::shared_ptr<ConfigOptions>& options,
@@ -66,7 +68,7 @@ struct ConfigOptions {
     // A config may be written on a machine without its GPU.
     if (print_config && headway::Device::is_name(settings.device)) checked.device = "cpu";
     checked.check();
-    if (print_config) std::cout << settings.to_json();
+    if (print_config && headway::Communicator::world().rank() == 0) std::cout << settings.to_json();
     return print_config;
   }
   // The run's options, after SIGINT and SIGTERM are caught and the number of threads is set.
@@ -74,6 +76,8 @@ struct ConfigOptions {
   // Writes what every run has to say at its end, and returns the exit code. `print` writes the rest of a finished one.
   template <typename Print>
   int end(const std::string& command, const RunReport& report, const Print& print) const {
+    const bool is_first = headway::Communicator::world().rank() == 0;  // the other ranks have nothing to say
+    if (!is_first) return report.finished ? kDone : signalled();
     for (const std::string& file : report.training.unreadable) {
       std::cerr << "headway " << command << ": unreadable: " << file << std::endl;
     }

@@ -5,10 +5,13 @@
 #include <cmath>
 #include <cstdint>
 #include <set>
+#include <thread>
 #include <tuple>
 #include <vector>
 
 #include "core/random.h"
+#include "core/random_stream.h"
+#include "headway/random.h"
 #include "headway/tensor.h"
 #include "headway/threads.h"
 
@@ -157,6 +160,25 @@ TEST(Randn, IsTheSameInEveryDTypeUpToRoundingAndAtEveryThreadCount) {
   EXPECT_NE(Tensor::randn({8}, 1).to_vector(), Tensor::randn({8}, 2).to_vector());
   // The index alone counts, so that a longer tensor starts like a shorter one.
   EXPECT_EQ(Tensor::randn({8}, 1).to_vector(), Tensor::randn({16}, 1).slice(0, 0, 8).to_vector());
+}
+
+TEST(RandomState, AThreadMayHaveAStreamOfItsOwn) {
+  set_random_state({.seed = 3, .drawn = 1});
+  std::vector<std::uint64_t> own;
+  {
+    const internal::OwnRandomStream stream({.seed = 8});
+    own = {next_random_seed(), next_random_seed()};
+    {
+      const internal::OwnRandomStream inner(random_state());
+      next_random_seed();
+    }
+    EXPECT_EQ(random_state().drawn, 2U);
+    std::thread([] { EXPECT_EQ(random_state().seed, 3U); }).join();
+  }
+  EXPECT_EQ(random_state().seed, 3U);
+  EXPECT_EQ(random_state().drawn, 1U);
+  set_random_seed(8);
+  EXPECT_EQ(own, (std::vector<std::uint64_t>{next_random_seed(), next_random_seed()}));
 }
 
 TEST(Uniform, FillsItsInterval) {

@@ -14,6 +14,10 @@
 namespace headway {
 inline namespace v0 {
 
+namespace internal {
+class OptimizerAccess;
+}
+
 // Parameters that share settings, such as no weight decay for biases and norms or a smaller learning rate.
 struct ParameterGroup {
   std::vector<NamedTensor> parameters = {};
@@ -65,6 +69,7 @@ class HEADWAY_API Optimizer {
   struct State;
   explicit Optimizer(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
+  friend class internal::OptimizerAccess;
 };
 
 // velocity = momentum * velocity + (1 - dampening) * gradient; parameter -= rate * velocity. Weight decay is added to

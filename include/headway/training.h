@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "headway/communicator.h"
 #include "headway/export.h"
 #include "headway/module.h"
 #include "headway/optimizer.h"
@@ -19,7 +20,7 @@ inline namespace v0 {
 // Identifies the batch whose loss is computed.
 struct BatchPosition {
   std::int64_t step = 0;   // counted from 1
-  std::int64_t part = 0;   // of the step: 0 .. accumulate - 1
+  std::int64_t part = 0;   // of the step: 0 .. accumulate - 1, on n ranks 0 .. n * accumulate - 1
   std::int64_t index = 0;  // of the batch in the whole run, from 0; a loss that uses only it resumes without save_state
 };
 
@@ -40,6 +41,9 @@ struct StepReport {
   double seconds_left = 0.0;
   bool skipped = false;      // the loss or a gradient was not finite, so the parameters were left unchanged
   std::string bad_gradient;  // the parameter nearest to the output whose gradient was not finite; empty: none
+  int ranks = 1;             // that trained; above 1 the tokens per second are those of all, and the following are set
+  double waiting = 0.0;      // share of all ranks' time in which they waited for each other, since the step before
+  std::int64_t peak_bytes = 0;  // the most memory that the process of a rank has had: that of the largest
 };
 
 struct TrainingOptions {
@@ -65,6 +69,13 @@ struct TrainingOptions {
   // More state for a checkpoint, such as the position in the data, as UTF-8 text.
   std::function<std::string()> save_state = {};
   std::function<void(const std::string&)> load_state = {};
+
+  // The ranks that train together; by default one alone. See train().
+  Communicator ranks = {};
+  // So many neighbouring ranks compute one batch together, each its share of the tokens: loss_of() is called with the
+  // same position on all of them, under a SequenceParallelGuard, and returns a loss whose sum over them is the batch's.
+  int context_parallel = 1;
+  std::int64_t bucket_bytes = 4 << 20;  // gradients of about so many bytes are sent at once
 };
 
 struct TrainingReport {
@@ -80,6 +91,17 @@ struct TrainingReport {
 // save_state. The module is put into training mode; the optimizer's learning rate follows the schedule. Before
 // every loss the random state is set to a hash of (seed, step, part), and restored at the end. A run that is killed at
 // any moment and called again with the same arguments ends with the same bits as an uninterrupted one.
+//
+// On n ranks (options.ranks) every rank calls it with its own copy of the module and the same options. A step has n *
+// accumulate parts: rank r computes the losses of r * accumulate and the following ones, gradients are summed over the
+// ranks while the backward pass still runs, and each rank keeps the optimizer's moments and masters of its share of the
+// parameters, which it updates. What one rank computes with n times the accumulation, n ranks compute within rounding;
+// float32 and float64 with accumulate = 1 and without clipping to the same bits, where no parameter is used twice in a
+// loss. While it trains, each rank's thread has a random state of its own.
+//   The values of rank 0's module, its checkpoint and its save_state() are those of all ranks; rank 0 alone writes, and
+// shows progress. A checkpoint may be resumed on another number of ranks. should_stop() of any rank ends all after the
+// same step; on_step() and load_state() are called on every rank. An exception on one rank ends train() on all, with an
+// Error that names the rank; where a loss throws, no checkpoint is written.
 HEADWAY_API TrainingReport train(const Module& module, Optimizer& optimizer, const Schedule& schedule,
                                  const std::function<BatchLoss(const BatchPosition&)>& loss_of,
                                  const TrainingOptions& options);

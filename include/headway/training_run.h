@@ -5,6 +5,8 @@
 #include <iosfwd>
 #include <string>
 
+#include "headway/communicator.h"
+
 namespace headway {
 inline namespace v0 {
 
@@ -27,6 +29,15 @@ struct TrainingRunOptions {
   bool resume = false;                     // continue from output/training; false: it must hold no checkpoint
   std::ostream* progress = nullptr;        // where progress is written; nullptr: nowhere
   std::function<bool()> should_stop = {};  // called after every step; true writes a checkpoint and ends the run
+
+  // The ranks that train together: every rank calls with the same settings and reads the same files, and the output is
+  // a directory that all of them see, into which rank 0 alone writes. A step has the config's `accumulate` batches of
+  // every rank; a run that goes on with another number of ranks, which must divide the batches of a step, keeps their
+  // number. Evaluations and the test are reported on rank 0.
+  Communicator ranks = {};
+  // As in TrainingOptions: the tokens of a batch are shared out to so many neighbouring ranks. For tasks with a loss
+  // for every token.
+  int context_parallel = 1;
 };
 
 }  // namespace v0

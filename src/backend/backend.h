@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/attention_merge.h"
 #include "backend/attention_problem.h"
 #include "backend/compare_tasks.h"
 #include "backend/decoding_tasks.h"
@@ -112,6 +113,9 @@ class Backend : public DeviceMemory {
   // float32 or float64 sums.
   virtual void attention_backward(const AttentionProblem& problem, const AttentionBackwardInputs& inputs,
                                   AttentionGradients& gradients) = 0;
+  // Whether the output and the gradients of 16-bit tensors may be allocated in float32, and are then not rounded.
+  virtual bool writes_attention_sums() const = 0;
+  virtual void merge_attention(const AttentionMerge& task) = 0;
 
   // ---- decoding: indices and positions are read where they are ----
   virtual void embed_step(const EmbedStep& task) = 0;

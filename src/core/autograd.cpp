@@ -5,6 +5,7 @@
 #include <atomic>
 #include <mutex>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/check.h"
 #include "core/device_memory.h"
@@ -34,6 +35,7 @@ class Node {
 namespace {
 
 thread_local bool recording = true;
+thread_local GradientWatch* watch_of_thread = nullptr;
 
 std::uint64_t next_sequence() {
   static std::atomic<std::uint64_t> counter{0};
@@ -109,10 +111,61 @@ void accumulate_in_leaf(GradientRecord& leaf, Tensor gradient) {
   }
 }
 
+}  // namespace
+
+// The leaves of a watch in the order in which a backward pass is through with them.
+class CompleteLeaves {
+ public:
+  // Looks for the uses of the leaves among the operations behind `result`. A null watch: nothing is reported.
+  CompleteLeaves(GradientWatch* watch, const GradientRecord& result) : watch_(watch) {
+    if (watch == nullptr) return;
+    std::unordered_map<const GradientRecord*, std::uint64_t> first_use;  // by the operations' numbers
+    for (const GradientRecord* leaf : watch->leaves_) first_use.emplace(leaf, kUnused);
+    std::unordered_set<const Node*> seen;
+    std::vector<const Node*> behind;
+    const auto visit = [&](const GradientRecord& record) {
+      if (record.node && seen.insert(record.node.get()).second) behind.push_back(record.node.get());
+    };
+    visit(result);
+    while (!behind.empty()) {
+      const Node& node = *behind.back();
+      behind.pop_back();
+      for (const auto& input : node.inputs) {
+        if (!input) continue;
+        visit(*input);
+        const auto leaf = input->node ? first_use.end() : first_use.find(input.get());
+        if (leaf != first_use.end()) leaf->second = std::min(leaf->second, node.sequence);
+      }
+    }
+    for (std::size_t i = 0; i < watch->leaves_.size(); ++i) order_.emplace_back(first_use.at(watch->leaves_[i]), i);
+    std::stable_sort(order_.begin(), order_.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  }
+
+  // Reports the leaves that no operation up to `sequence` uses; that is the next operation of the pass.
+  void report_before(std::uint64_t sequence) {
+    while (reported_ < order_.size() && order_[reported_].first > sequence) {
+      watch_->complete_(order_[reported_++].second);
+    }
+  }
+  void report_rest() {
+    while (reported_ < order_.size()) watch_->complete_(order_[reported_++].second);
+  }
+
+ private:
+  static constexpr std::uint64_t kUnused = ~std::uint64_t{0};
+
+  GradientWatch* watch_;
+  std::vector<std::pair<std::uint64_t, std::size_t>> order_;  // the first operation that used a leaf, and the leaf
+  std::size_t reported_ = 0;
+};
+
+namespace {
+
 // The backward pass: gradients of the results whose operations have not run yet.
 class Walk {
  public:
-  explicit Walk(bool retain_graph) : retain_graph_(retain_graph) {}
+  Walk(bool retain_graph, GradientWatch* watch, const GradientRecord& result)
+      : retain_graph_(retain_graph), complete_(watch, result) {}
 
   // Passes a gradient to the operation that made the tensor, or adds it to the leaf's.
   void deliver(GradientRecord& record, Tensor gradient) {
@@ -132,8 +185,10 @@ class Walk {
       std::pop_heap(heap_.begin(), heap_.end(), later);
       const std::shared_ptr<Node> node = std::move(heap_.back());
       heap_.pop_back();
+      complete_.report_before(node->sequence);
       step(*node);
     }
+    complete_.report_rest();
   }
 
  private:
@@ -177,6 +232,7 @@ class Walk {
   }
 
   bool retain_graph_;
+  CompleteLeaves complete_;
   std::unordered_map<Node*, Tensors> pending_;
   std::vector<std::shared_ptr<Node>> heap_;
 };
@@ -236,6 +292,14 @@ const Tensor& Saved::get() const {
         tensor_, ", was changed in place since");
   return tensor_;
 }
+
+GradientWatch::GradientWatch(const Tensors& leaves, std::function<void(std::size_t)> complete)
+    : complete_(std::move(complete)) {
+  for (const Tensor& leaf : leaves) leaves_.push_back(TensorImpl::of(leaf).gradient().get());
+  watch_of_thread = this;
+}
+
+GradientWatch::~GradientWatch() { watch_of_thread = nullptr; }
 
 bool is_uniquely_owned(const Tensor& tensor) { return TensorImpl::is_uniquely_owned(tensor); }
 
@@ -310,8 +374,10 @@ void Tensor::backward(const Tensor& d_this, bool retain_graph) const {
     gradient = full(shape(), 1.0, dtype(), device());
   }
   const NoGradGuard guard;
-  internal::Walk walk(retain_graph);
-  walk.deliver(*TensorImpl::of(*this).gradient(), std::move(gradient));
+  const auto& record = TensorImpl::of(*this).gradient();
+  // A backward pass within this one is not watched.
+  internal::Walk walk(retain_graph, std::exchange(internal::watch_of_thread, nullptr), *record);
+  walk.deliver(*record, std::move(gradient));
   walk.run();
 }
 

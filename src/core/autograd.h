@@ -79,6 +79,22 @@ class Saved {
   std::uint64_t version_ = 0;
 };
 
+// Reports, while a backward pass still runs, which leaves have their whole gradient: while it lives, the first
+// backward() that this thread calls reports every leaf once, as soon as all operations that used it have been passed.
+// The function may take the gradient away.
+class GradientWatch {
+ public:
+  GradientWatch(const Tensors& leaves, std::function<void(std::size_t leaf)> complete);
+  ~GradientWatch();
+  GradientWatch(const GradientWatch&) = delete;
+  GradientWatch& operator=(const GradientWatch&) = delete;
+
+ private:
+  friend class CompleteLeaves;
+  std::vector<const GradientRecord*> leaves_;
+  std::function<void(std::size_t)> complete_;
+};
+
 // True when no other handle or view shares this tensor's memory, so that it may be overwritten.
 bool is_uniquely_owned(const Tensor& tensor);
 

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "core/random.h"
+#include "core/random_stream.h"
 #include "headway/random.h"
 
 namespace headway::inline v0 {
@@ -12,30 +13,52 @@ namespace {
 std::mutex mutex;
 RandomState state;  // guarded by the mutex
 
+thread_local RandomState* own_state = nullptr;  // of an OwnRandomStream; null: the process's
+
 // A child process must not find it locked by a thread that it does not have.
 [[maybe_unused]] const int fork_handlers_registered =
     pthread_atfork([] { mutex.lock(); }, [] { mutex.unlock(); }, [] { mutex.unlock(); });
 
 }  // namespace
 
+namespace internal {
+
+OwnRandomStream::OwnRandomStream(const RandomState& start) : own_(start), previous_(own_state) { own_state = &own_; }
+OwnRandomStream::~OwnRandomStream() { own_state = previous_; }
+
+}  // namespace internal
+
 void set_random_seed(std::uint64_t seed) { set_random_state({.seed = seed}); }
 
 std::uint64_t next_random_seed() {
-  const std::lock_guard lock(mutex);
-  const std::uint64_t count = state.drawn++;
+  RandomState drawn_from;
+  if (own_state != nullptr) {
+    drawn_from = *own_state;
+    ++own_state->drawn;
+  } else {
+    const std::lock_guard lock(mutex);
+    drawn_from = state;
+    ++state.drawn;
+  }
+  const std::uint64_t count = drawn_from.drawn;
   // The third word keeps these draws apart from those of a tensor or a dropout mask under the same seed.
   const auto words = internal::philox4x32_7(
       {static_cast<std::uint32_t>(count), static_cast<std::uint32_t>(count >> 32), 0x5EED5EED, 0},
-      internal::philox_key(state.seed));
+      internal::philox_key(drawn_from.seed));
   return std::uint64_t{words[0]} << 32 | words[1];
 }
 
 RandomState random_state() {
+  if (own_state != nullptr) return *own_state;
   const std::lock_guard lock(mutex);
   return state;
 }
 
 void set_random_state(const RandomState& wanted) {
+  if (own_state != nullptr) {
+    *own_state = wanted;
+    return;
+  }
   const std::lock_guard lock(mutex);
   state = wanted;
 }

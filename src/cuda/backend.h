@@ -66,6 +66,8 @@ class CudaBackend final : public Backend {
   void attention(const AttentionProblem& problem, AttentionResult& result) override;
   void attention_backward(const AttentionProblem& problem, const AttentionBackwardInputs& inputs,
                           AttentionGradients& gradients) override;
+  bool writes_attention_sums() const override { return false; }
+  void merge_attention(const AttentionMerge& task) override;
 
   void embed_step(const EmbedStep& task) override;
   void linear_step(const LinearStep& task) override;

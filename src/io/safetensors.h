@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <iosfwd>
 #include <map>
 #include <memory>
@@ -57,6 +58,19 @@ std::string header_checksum(const SafeTensorsHeader& header);
 HEADWAY_INTERNAL_API void save_safetensors_checked(const std::filesystem::path& path,
                                                    const std::map<std::string, Tensor>& tensors,
                                                    const std::map<std::string, std::string>& metadata);
+
+// A tensor that is made when its turn to be written comes, and dropped afterwards.
+struct TensorToWrite {
+  std::string name;
+  Shape shape;
+  DType dtype = DType::float32;
+  std::function<Tensor()> make;
+};
+// Puts tensors into the order in which a file has them.
+void sort_for_file(std::vector<TensorToWrite>& tensors);
+// The same file as from the function above; make() is called in the order of sort_for_file().
+void save_safetensors_checked(const std::filesystem::path& path, std::vector<TensorToWrite> tensors,
+                              const std::map<std::string, std::string>& metadata);
 
 // One tensor over a file's data, which `owner` keeps alive; a copy where the data is not aligned for its dtype.
 Tensor make_safetensors_tensor(const SafeTensorsEntry& entry, std::span<std::byte> data, std::shared_ptr<void> owner,

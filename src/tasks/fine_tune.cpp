@@ -57,7 +57,7 @@ class FineTuneRun : public TrainingRun<FineTuneConfig, FineTuneState, FineTuneRe
   }
   StateDict weights_now() const override;
   std::string plot() const override { return plot_html(history_, state_.validations); }
-  void write_model(FineTuneReport& report, const fs::path& directory) override;
+  void write_model(FineTuneReport& report, const fs::path& directory, const StateDict& final_weights) override;
 
   std::int64_t validate_every_ = 0;
   std::unique_ptr<TrainingTask> task_;
@@ -70,6 +70,9 @@ class FineTuneRun : public TrainingRun<FineTuneConfig, FineTuneState, FineTuneRe
 
 FineTuneRun::FineTuneRun(const FineTuneConfig& config, const TrainingRunOptions& options)
     : TrainingRun(config, options), task_(TrainingTask::make(config)) {
+  const bool by_token = task_->head() == HeadKind::language_model || task_->head() == HeadKind::tokens;
+  check(options.context_parallel == 1 || by_token, "context_parallel is ", options.context_parallel,
+        ", and the task has one answer for each text; expected a task with a loss for every token");
   notes_.write(task_->describe());
   set_data_digest(task_->digest(), "examples");
   prepare();
@@ -79,12 +82,12 @@ FineTuneRun::FineTuneRun(const FineTuneConfig& config, const TrainingRunOptions&
 void FineTuneRun::prepare() {
   const fs::path tokenizer = tokenizer_directory(config_, directory_ / "tokenizer");
   check_tokenizer(tokenizer);
-  tokenizer_ = prepare_tokenizer(config_, *task_, tokenizer, resumed_step_ > 0);
+  tokenizer_ = made_by_first([&](bool reuse) { return prepare_tokenizer(config_, *task_, tokenizer, reuse); });
   set_tokenizer(tokenizer);
   model_ = prepare_model(config_, *task_, *tokenizer_);
   task_->encode(*tokenizer_, model_->options());
-  const std::int64_t per_epoch = (task_->batches_per_epoch() + config_.accumulate - 1) / config_.accumulate;
-  steps_ = (config_.epochs * task_->batches_per_epoch() + config_.accumulate - 1) / config_.accumulate;
+  const std::int64_t per_epoch = (task_->batches_per_epoch() + state_.parts - 1) / state_.parts;
+  steps_ = (config_.epochs * task_->batches_per_epoch() + state_.parts - 1) / state_.parts;
   if (config_.steps > 0) steps_ = config_.steps;
   validate_every_ = config_.validate_every > 0 ? config_.validate_every : per_epoch;
 
@@ -96,7 +99,7 @@ void FineTuneRun::prepare() {
   weights_.emplace(*model_, TrainedWeights::Parts{.mean = false, .best = keeps_best()});
   optimizer_ = make_optimizer(config_, *model_);
   // The master weights start with the digits that bfloat16 lacks.
-  optimizer_->load_master_weights(initial_);
+  begin_weights(initial_);
   char text[160];
   std::snprintf(text, sizeof(text), "%lld batches an epoch, %lld steps; %.1f M parameters",
                 static_cast<long long>(task_->batches_per_epoch()), static_cast<long long>(steps_),
@@ -134,7 +137,9 @@ FineTuneScores FineTuneRun::evaluate(const StateDict& weights, DataPart part, st
 
 std::optional<FineTuneScores> FineTuneRun::validation_of(std::int64_t step) {
   if (!task_->has(DataPart::validation)) return {};
-  return evaluate(weights_now(), DataPart::validation, step);
+  const StateDict weights = weights_now();
+  if (!is_first()) return FineTuneScores{};
+  return evaluate(weights, DataPart::validation, step);
 }
 
 // The task's last change of the weights; the report has the validation's scores after it.
@@ -154,9 +159,9 @@ std::string FineTuneRun::finish(StateDict& weights, FineTuneReport& report) {
   return change;
 }
 
-void FineTuneRun::write_model(FineTuneReport& report, const fs::path& directory) {
+void FineTuneRun::write_model(FineTuneReport& report, const fs::path& directory, const StateDict& final_weights) {
   const bool best = keeps_best() && state_.best_step > 0;
-  StateDict weights = best ? weights_->best().state_dict() : weights_now();
+  StateDict weights = final_weights;
   report.saved_step = best ? state_.best_step : report.training.last_step;
   const std::string last_change = finish(weights, report);
   if (task_->has(DataPart::test)) {
@@ -180,8 +185,10 @@ void FineTuneRun::write_model(FineTuneReport& report, const fs::path& directory)
 }  // namespace internal
 
 FineTuneReport fine_tune(const FineTuneConfig& config, const TrainingRunOptions& options) {
-  config.check();
-  return internal::FineTuneRun(config, options).run();
+  return internal::ending_all(options.ranks, [&] {
+    config.check();
+    return internal::FineTuneRun(config, options).run();
+  });
 }
 
 }  // namespace headway::inline v0

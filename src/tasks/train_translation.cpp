@@ -16,6 +16,7 @@
 #include "tasks/training_run.h"
 #include "training/batches.h"
 #include "training/evaluation_copies.h"
+#include "training/token_loss.h"
 #include "translation/run_state.h"
 #include "translation/training_data.h"
 #include "translation/training_setup.h"
@@ -48,7 +49,7 @@ class TranslationRun : public TrainingRun<Config, RunState, TranslationTrainingR
   bool keeps_best() const override { return config_.patience > 0; }
   StateDict weights_now() const override;
   std::string plot() const override { return plot_html(history_, state_.validations, directions_); }
-  void write_model(TranslationTrainingReport& report, const fs::path& directory) override;
+  void write_model(TranslationTrainingReport& report, const fs::path& directory, const StateDict& weights) override;
 
   std::vector<Direction> directions_;
   std::int64_t training_pairs_ = 0;
@@ -88,7 +89,8 @@ std::int64_t TranslationRun::prepare_data() {
       " for test");
 
   check_tokenizer(directory_ / "tokenizer");
-  tokenizer_ = prepare_tokenizer(config_, data.parts.training, directory_ / "tokenizer", resumed_step_ > 0);
+  tokenizer_ = made_by_first(
+      [&](bool reuse) { return prepare_tokenizer(config_, data.parts.training, directory_ / "tokenizer", reuse); });
   set_tokenizer(directory_ / "tokenizer");
   validator_.emplace(
       *tokenizer_, directions_, data.parts.validation,
@@ -100,7 +102,7 @@ std::int64_t TranslationRun::prepare_data() {
   examples_ = std::move(encoded.examples);
   plan_.emplace(examples_, config_.batch_tokens, config_.seed);
   const std::int64_t batches = config_.epochs * plan_->batches_per_epoch();
-  steps_ = (batches + config_.accumulate - 1) / config_.accumulate;
+  steps_ = (batches + state_.parts - 1) / state_.parts;
   if (config_.max_steps > 0) steps_ = std::min(steps_, config_.max_steps);
   return encoded.left_out;
 }
@@ -115,7 +117,7 @@ void TranslationRun::prepare_weights() {
   optimizer_ = make_optimizer(config_, *model_);
   // The master weights start with the digits that bfloat16 lacks: without them, weights of one size would all reach the
   // next 16-bit number in the same step, and the loss would jump.
-  optimizer_->load_master_weights(initial);
+  begin_weights(initial);
 }
 
 BatchLoss TranslationRun::loss_of(const BatchPosition& position) {
@@ -123,9 +125,8 @@ BatchLoss TranslationRun::loss_of(const BatchPosition& position) {
   const PairBatch batch = make_batch(examples_, plan_->members(position.index), pad);
   const Tensor logits =
       model_->forward({.source = batch.source, .source_lengths = batch.source_lengths, .target = batch.target}).logits;
-  return {
-      .loss = cross_entropy(logits, batch.labels, {.ignore_index = pad, .label_smoothing = config_.label_smoothing}),
-      .tokens = batch.tokens};
+  return token_loss(logits, batch.labels, batch.tokens,
+                    {.ignore_index = pad, .label_smoothing = config_.label_smoothing});
 }
 
 // Adds the last part of the steps to the running mean.
@@ -145,7 +146,7 @@ StateDict TranslationRun::weights_now() const {
 
 std::optional<ValidationReport> TranslationRun::validation_of(std::int64_t step) {
   if (validator_->empty()) return {};
-  return validator_->run(evaluation_copy_.of(*model_, weights_now()), step);
+  return validator_->run(evaluation_copy_.of(*model_, weights_now()), step, options_.ranks);
 }
 
 std::string TranslationRun::validation_text(const ValidationReport& report) const {
@@ -159,14 +160,14 @@ std::string TranslationRun::validation_text(const ValidationReport& report) cons
   return text + ")";
 }
 
-void TranslationRun::write_model(TranslationTrainingReport& report, const fs::path& directory) {
+void TranslationRun::write_model(TranslationTrainingReport& report, const fs::path& directory,
+                                 const StateDict& weights) {
   CardFacts facts{.parameters = model_->parameter_count(), .training_pairs = training_pairs_};
   facts.last_step = facts.saved_step = report.training.last_step;
   facts.averaged = state_.averaged;
   facts.device = device_text(config_.device);
-  const bool best = keeps_best() && state_.best_step > 0;
-  if (best) facts.saved_step = state_.best_step;
-  const TranslationModel& model = evaluation_copy_.of(*model_, best ? weights_->best().state_dict() : weights_now());
+  if (keeps_best() && state_.best_step > 0) facts.saved_step = state_.best_step;
+  const TranslationModel& model = evaluation_copy_.of(*model_, weights);
   tokenizer_->save(directory);
   cpu_copy_.of(model).save(directory, config_.weights);
   replace_file(directory / "training_config.json", config_.to_json());
@@ -178,8 +179,10 @@ void TranslationRun::write_model(TranslationTrainingReport& report, const fs::pa
 
 TranslationTrainingReport train_translation(const TranslationTrainingConfig& config,
                                             const TranslationRunOptions& options) {
-  config.check();
-  return internal::TranslationRun(config, options).run();
+  return internal::ending_all(options.ranks, [&] {
+    config.check();
+    return internal::TranslationRun(config, options).run();
+  });
 }
 
 }  // namespace headway::inline v0

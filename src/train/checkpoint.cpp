@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "base/check.h"
 #include "base/directory_entries.h"
@@ -31,6 +32,16 @@ using Metadata = std::map<std::string, std::string>;
 // Adds tensors of any device to those of a file.
 void add_prefixed(StateDict& tensors, std::string_view prefix, const StateDict& values) {
   for (const auto& [name, tensor] : values) tensors.emplace(std::string(prefix) + name, tensor.to(Device::cpu()));
+}
+
+Metadata metadata_of(const Checkpoint& checkpoint) {
+  return {{"format", kFormat},
+          {"step", number_text(checkpoint.step)},
+          {"seed", number_text(checkpoint.seed)},
+          {"loss", number_text(checkpoint.loss)},
+          {"skipped_steps", number_text(checkpoint.skipped_steps)},
+          {"skipped_in_a_row", number_text(checkpoint.skipped_in_a_row)},
+          {"state", checkpoint.state}};
 }
 
 const std::string& text_of(const Metadata& metadata, const char* key, const std::string& path) {
@@ -121,7 +132,40 @@ Checkpoint read_checkpoint(const fs::path& directory, std::int64_t step) {
   return checkpoint;
 }
 
+// Checks what is about to be saved, and makes the directory.
+void prepare_saving(const fs::path& directory, const Checkpoint& checkpoint, std::int64_t keep) {
+  check(checkpoint.step >= 0, "save_checkpoint: the step is ", checkpoint.step, ", expected 0 or more");
+  check(keep >= 1, "save_checkpoint: keep is ", keep, ", expected 1 or more");
+  std::error_code ignored;
+  fs::create_directories(directory, ignored);  // where it fails, writing says so
+}
+
+// Removes all but the last `keep` checkpoints up to `last`. Later ones were unreadable, since training resumed before
+// them: they are not counted, and will be replaced.
+void remove_surplus(const fs::path& directory, std::int64_t last, std::int64_t keep) {
+  std::vector<std::int64_t> steps = checkpoint_steps(directory);
+  steps.erase(std::upper_bound(steps.begin(), steps.end(), last), steps.end());
+  const std::int64_t surplus = static_cast<std::int64_t>(steps.size()) - keep;
+  std::error_code ignored;
+  for (std::int64_t i = 0; i < surplus; ++i) {
+    fs::remove(checkpoint_path(directory, steps[static_cast<std::size_t>(i)]), ignored);
+  }
+}
+
 }  // namespace
+
+void save_checkpoint_in_pieces(const fs::path& directory, const Checkpoint& checkpoint,
+                               std::vector<TensorToWrite> optimizer, std::int64_t keep) {
+  prepare_saving(directory, checkpoint, keep);
+  std::vector<TensorToWrite> tensors = std::move(optimizer);
+  for (TensorToWrite& tensor : tensors) tensor.name.insert(0, kOptimizerPrefix);
+  for (const auto& [name, tensor] : checkpoint.module) {
+    tensors.push_back(
+        {std::string(kModulePrefix) + name, tensor.shape(), tensor.dtype(), [tensor = tensor] { return tensor; }});
+  }
+  save_safetensors_checked(checkpoint_path(directory, checkpoint.step), std::move(tensors), metadata_of(checkpoint));
+  remove_surplus(directory, checkpoint.step, keep);
+}
 
 std::vector<std::int64_t> checkpoint_steps(const fs::path& directory) {
   std::vector<std::int64_t> steps;
@@ -176,31 +220,13 @@ void check_fits(const StateDict& values, const StateDict& expected, const char* 
 }  // namespace internal
 
 void save_checkpoint(const std::filesystem::path& directory, const Checkpoint& checkpoint, std::int64_t keep) {
-  using internal::check;
-  check(checkpoint.step >= 0, "save_checkpoint: the step is ", checkpoint.step, ", expected 0 or more");
-  check(keep >= 1, "save_checkpoint: keep is ", keep, ", expected 1 or more");
-  std::error_code ignored;
-  std::filesystem::create_directories(directory, ignored);  // where it fails, writing says so
-
+  internal::prepare_saving(directory, checkpoint, keep);
   StateDict tensors;
   internal::add_prefixed(tensors, internal::kModulePrefix, checkpoint.module);
   internal::add_prefixed(tensors, internal::kOptimizerPrefix, checkpoint.optimizer);
   internal::save_safetensors_checked(internal::checkpoint_path(directory, checkpoint.step), tensors,
-                                     {{"format", internal::kFormat},
-                                      {"step", internal::number_text(checkpoint.step)},
-                                      {"seed", internal::number_text(checkpoint.seed)},
-                                      {"loss", internal::number_text(checkpoint.loss)},
-                                      {"skipped_steps", internal::number_text(checkpoint.skipped_steps)},
-                                      {"skipped_in_a_row", internal::number_text(checkpoint.skipped_in_a_row)},
-                                      {"state", checkpoint.state}});
-
-  // Later checkpoints were unreadable, since training resumed before them: they are not counted, and will be replaced.
-  std::vector<std::int64_t> steps = internal::checkpoint_steps(directory);
-  steps.erase(std::upper_bound(steps.begin(), steps.end(), checkpoint.step), steps.end());
-  const std::int64_t surplus = static_cast<std::int64_t>(steps.size()) - keep;
-  for (std::int64_t i = 0; i < surplus; ++i) {
-    std::filesystem::remove(internal::checkpoint_path(directory, steps[static_cast<std::size_t>(i)]), ignored);
-  }
+                                     internal::metadata_of(checkpoint));
+  internal::remove_surplus(directory, checkpoint.step, keep);
 }
 
 std::optional<Checkpoint> load_checkpoint(const std::filesystem::path& directory) {

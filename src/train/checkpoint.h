@@ -2,8 +2,10 @@
 #pragma once
 
 #include <filesystem>
+#include <vector>
 
 #include "headway/training.h"
+#include "io/safetensors.h"
 
 namespace headway::inline v0::internal {
 
@@ -19,6 +21,11 @@ struct NumberKinds {
   bool infinite = false;
 };
 NumberKinds number_kinds(const Tensor& tensor);
+
+// save_checkpoint() of `checkpoint`, whose optimizer's state is empty, with the state that `optimizer` makes while the
+// file is written.
+void save_checkpoint_in_pieces(const std::filesystem::path& directory, const Checkpoint& checkpoint,
+                               std::vector<TensorToWrite> optimizer, std::int64_t keep);
 
 // Throws unless the names, shapes and dtypes of a checkpoint are those that `expected` has; `what` is "module" or
 // "optimizer".

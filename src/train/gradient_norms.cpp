@@ -75,6 +75,32 @@ std::vector<std::string> layers_of(const std::vector<NamedTensor>& parameters) {
   return layers;
 }
 
+std::vector<double> norms_of(const std::vector<Tensor>& gradients) {
+  std::vector<ParameterSpan> spans;
+  for (const Tensor& gradient : gradients) {
+    spans.push_back({.gradient = gradient.raw_data(), .count = gradient.element_count(), .dtype = gradient.dtype()});
+  }
+  if (spans.empty()) return {};
+  std::vector<double> norms = backend_of(gradients.front()).sum_of_squares(spans);
+  for (std::size_t i = 0; i < norms.size(); ++i) norms[i] = norm_of(gradients[i], norms[i]);
+  return norms;
+}
+
+GradientNorms joined_norms(std::vector<NamedNorm> parameters) {
+  GradientNorms norms;
+  std::map<std::string, std::size_t> place_of;  // in norms.layers
+  for (const NamedNorm& parameter : parameters) {
+    if (!std::isfinite(parameter.norm)) norms.bad.insert(norms.bad.begin(), parameter.name);
+    const auto [place, added] = place_of.try_emplace(layer_of(parameter.name), norms.layers.size());
+    if (added) norms.layers.push_back({.name = place->first});
+    NamedNorm& layer = norms.layers[place->second];
+    layer.norm = std::hypot(layer.norm, parameter.norm);  // no square leaves the range
+    norms.total = std::hypot(norms.total, parameter.norm);
+  }
+  norms.parameters = std::move(parameters);
+  return norms;
+}
+
 double clipping_factor(double norm, double max_norm) {
   constexpr double kTorchEpsilon = 1e-6;
   return std::min(1.0, max_norm / (norm + kTorchEpsilon));
@@ -84,9 +110,8 @@ double clipping_factor(double norm, double max_norm) {
 
 GradientNorms gradient_norms(const std::vector<NamedTensor>& parameters) {
   using internal::check;
-  std::vector<Tensor> gradients;  // as long as the spans point at them
-  std::vector<internal::ParameterSpan> spans;
-  GradientNorms norms;
+  std::vector<Tensor> gradients;
+  std::vector<NamedNorm> norms;
   for (const NamedTensor& parameter : parameters) {
     check(parameter.tensor.defined(), "gradient_norms: parameter \"", parameter.name, "\" is undefined");
     const Tensor gradient = parameter.tensor.grad();
@@ -95,25 +120,11 @@ GradientNorms gradient_norms(const std::vector<NamedTensor>& parameters) {
     check(gradient.device() == gradients.front().device(), "gradient_norms: the gradient of \"", parameter.name,
           "\" is on ", gradient.device(), " and those before it on ", gradients.front().device(),
           ", expected one device");
-    spans.push_back(
-        {.gradient = gradients.back().raw_data(), .count = gradient.element_count(), .dtype = gradient.dtype()});
-    norms.parameters.push_back({.name = parameter.name});
+    norms.push_back({.name = parameter.name});
   }
-
-  if (gradients.empty()) return norms;
-  const std::vector<double> sums = internal::backend_of(gradients.front()).sum_of_squares(spans);
-  std::map<std::string, std::size_t> place_of;  // in norms.layers
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    NamedNorm& parameter = norms.parameters[i];
-    parameter.norm = internal::norm_of(gradients[i], sums[i]);
-    if (!std::isfinite(parameter.norm)) norms.bad.insert(norms.bad.begin(), parameter.name);
-    const auto [place, added] = place_of.try_emplace(internal::layer_of(parameter.name), norms.layers.size());
-    if (added) norms.layers.push_back({.name = place->first});
-    NamedNorm& layer = norms.layers[place->second];
-    layer.norm = std::hypot(layer.norm, parameter.norm);  // no square leaves the range
-    norms.total = std::hypot(norms.total, parameter.norm);
-  }
-  return norms;
+  const std::vector<double> values = internal::norms_of(gradients);
+  for (std::size_t i = 0; i < values.size(); ++i) norms[i].norm = values[i];
+  return internal::joined_norms(std::move(norms));
 }
 
 double clip_gradient_norm(const std::vector<NamedTensor>& parameters, double max_norm) {

@@ -10,53 +10,15 @@
 #include "base/check.h"
 #include "core/tensor_impl.h"
 #include "headway/autograd.h"
+#include "train/optimizer_shares.h"
+#include "train/optimizer_state.h"
 
 namespace headway::inline v0 {
 namespace internal {
 
-// Named, because Optimizer::State has members of these types.
-inline namespace optimizer_state {
-
-using Spans = std::span<const ParameterSpan>;
-
-constexpr const char* kMaster = "master";  // its name in a state dict
-
-// The state of a parameter besides its value and its gradient.
-struct Slot {
-  Tensor parameter;
-  Tensor master;                // float32, shaped as the parameter; undefined: none
-  std::vector<Tensor> moments;  // shaped as the parameter, in the order of the moments' names
-  Tensor steps;                 // int64, one element, on the CPU: how often the parameter was updated
-};
-
-// What a step of a group depends on besides its parameters.
-struct GroupStep {
-  double learning_rate = 0.0;
-  double weight_decay = 0.0;
-  double gradient_factor = 1.0;
-};
-
-struct Group {
-  std::vector<Slot> slots;
-  double weight_decay = 0.0;
-  double learning_rate_factor = 1.0;
-};
-
-// How one kind of optimizer differs from another.
-struct Rule {
-  const char* name = "";                  // in errors
-  std::vector<const char*> moments = {};  // torch's names
-  double learning_rate = 0.0;             // at first
-  double weight_decay = 0.0;              // of groups that name none
-  bool master_weights = true;             // of 16-bit parameters
-  std::function<void(Backend&, Spans, const GroupStep&)> step = {};
-};
-
-}  // namespace optimizer_state
-
 namespace {
 
-Tensor count_tensor() { return Tensor::zeros({}, DType::int64); }
+constexpr const char* kMaster = "master";  // its name in a state dict
 
 std::int64_t& count_of(const Tensor& tensor) { return *tensor.data<std::int64_t>(); }
 
@@ -93,16 +55,23 @@ class ParameterCheck {
   std::set<const TensorImpl*> tensors_;
 };
 
-Slot make_slot(const Tensor& parameter, const Rule& rule) {
-  const DType dtype = parameter.dtype() == DType::float64 ? DType::float64 : DType::float32;
-  Slot slot{.parameter = parameter, .master = {}, .moments = {}, .steps = count_tensor()};
-  if (rule.master_weights && item_size(parameter.dtype()) < item_size(dtype)) {
-    slot.master = parameter.detach().to(dtype);
-  }
-  for (std::size_t i = 0; i < rule.moments.size(); ++i) {
-    slot.moments.push_back(Tensor::zeros(parameter.shape(), dtype, parameter.device()));
-  }
-  return slot;
+DType state_dtype(const Slot& slot) {
+  return slot.parameter.dtype() == DType::float64 ? DType::float64 : DType::float32;
+}
+
+// The own elements of a slot as a step sees them.
+ParameterSpan span_of(const Slot& slot, const Tensor& gradient) {
+  const std::size_t skipped = static_cast<std::size_t>(slot.own.begin) * item_size(slot.parameter.dtype());
+  const auto moment = [&slot](std::size_t i) { return i < slot.moments.size() ? slot.moments[i].raw_data() : nullptr; };
+  return {.value = static_cast<std::byte*>(slot.parameter.raw_data()) + skipped,
+          .master = slot.master.defined() ? static_cast<float*>(slot.master.raw_data()) : nullptr,
+          .gradient = gradient.raw_data(),
+          .first = moment(0),
+          .second = moment(1),
+          .largest = moment(2),
+          .count = slot.own.count,
+          .step = count_of(slot.steps),
+          .dtype = slot.parameter.dtype()};
 }
 
 // The parameters of a module that require gradients.
@@ -117,17 +86,6 @@ std::vector<ParameterGroup> trainable_of(const Module& module) {
 }  // namespace
 }  // namespace internal
 
-struct Optimizer::State {
-  // Hidden, although Optimizer is visible: no user can name a Rule.
-  [[gnu::visibility("hidden")]] State(std::vector<ParameterGroup> given, internal::Rule how);
-
-  internal::Rule rule;
-  double learning_rate = 0.0;
-  Tensor steps = internal::count_tensor();
-  std::vector<internal::Group> groups;
-  std::vector<NamedTensor> parameters;  // of all groups, in order
-};
-
 Optimizer::State::State(std::vector<ParameterGroup> given, internal::Rule how)
     : rule(std::move(how)), learning_rate(rule.learning_rate) {
   internal::check_not_negative(rule.name, "learning_rate", rule.learning_rate);
@@ -141,11 +99,56 @@ Optimizer::State::State(std::vector<ParameterGroup> given, internal::Rule how)
     internal::check_not_negative(rule.name, "learning_rate_factor of a group", group.learning_rate_factor);
     for (NamedTensor& parameter : from.parameters) {
       check_parameter(parameter);
-      group.slots.push_back(internal::make_slot(parameter.tensor, rule));
+      group.slots.push_back({.parameter = parameter.tensor,
+                             .own = {.begin = 0, .count = parameter.tensor.element_count()},
+                             .master = {},
+                             .moments = {},
+                             .steps = Tensor::zeros({}, DType::int64)});
       parameters.push_back(std::move(parameter));
     }
   }
   internal::check(!parameters.empty(), rule.name, ": there is no parameter that requires a gradient");
+}
+
+void Optimizer::State::allocate() {
+  if (allocated) return;
+  const NoGradGuard guard;
+  for_each_slot([this](std::size_t, internal::Slot& slot) {
+    const DType dtype = internal::state_dtype(slot);
+    const Shape shape = shares ? Shape{slot.own.count} : slot.parameter.shape();
+    if (rule.master_weights && item_size(slot.parameter.dtype()) < item_size(dtype)) {
+      slot.master = internal::elements(slot.parameter, slot.own).to(dtype).view(shape);
+    }
+    for (std::size_t i = 0; i < rule.moments.size(); ++i) {
+      slot.moments.push_back(Tensor::zeros(shape, dtype, slot.parameter.device()));
+    }
+  });
+  allocated = true;
+}
+
+void Optimizer::State::step(const std::vector<Tensor>& gradients, double gradient_factor) {
+  internal::check(std::isfinite(gradient_factor), rule.name, ": gradient_factor is ", gradient_factor,
+                  ", expected a finite number");
+  const NoGradGuard guard;
+  allocate();
+  internal::Backend& backend = internal::backend_of(parameters.front().tensor);
+  std::size_t number = 0;
+  for (internal::Group& group : groups) {
+    std::vector<internal::ParameterSpan> spans;
+    for (internal::Slot& slot : group.slots) {
+      const Tensor& gradient = gradients[number++];
+      if (!gradient.defined()) continue;
+      ++internal::count_of(slot.steps);
+      spans.push_back(internal::span_of(slot, gradient));
+      internal::bump_version(slot.parameter);
+    }
+    if (spans.empty()) continue;
+    rule.step(backend, spans,
+              {.learning_rate = learning_rate * group.learning_rate_factor,
+               .weight_decay = group.weight_decay,
+               .gradient_factor = gradient_factor});
+  }
+  ++internal::count_of(steps);
 }
 
 // ---- Optimizer ----
@@ -155,38 +158,13 @@ Optimizer::Optimizer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Optimizer::~Optimizer() = default;
 
 void Optimizer::step(double gradient_factor) {
-  internal::check(std::isfinite(gradient_factor), state_->rule.name, ": gradient_factor is ", gradient_factor,
-                  ", expected a finite number");
-  const NoGradGuard guard;
-  internal::Backend& backend = internal::backend_of(state_->parameters.front().tensor);
-  for (internal::Group& group : state_->groups) {
-    std::vector<internal::ParameterSpan> spans;
-    std::vector<Tensor> gradients;  // as long as the spans point at them
-    for (internal::Slot& slot : group.slots) {
-      const Tensor gradient = slot.parameter.grad();
-      if (!gradient.defined()) continue;
-      gradients.push_back(gradient.contiguous());
-      const auto moment = [&slot](std::size_t i) {
-        return i < slot.moments.size() ? slot.moments[i].raw_data() : nullptr;
-      };
-      spans.push_back({.value = slot.parameter.raw_data(),
-                       .master = slot.master.defined() ? static_cast<float*>(slot.master.raw_data()) : nullptr,
-                       .gradient = gradients.back().raw_data(),
-                       .first = moment(0),
-                       .second = moment(1),
-                       .largest = moment(2),
-                       .count = slot.parameter.element_count(),
-                       .step = ++internal::count_of(slot.steps),
-                       .dtype = slot.parameter.dtype()});
-      internal::bump_version(slot.parameter);
-    }
-    if (spans.empty()) continue;
-    state_->rule.step(backend, spans,
-                      {.learning_rate = state_->learning_rate * group.learning_rate_factor,
-                       .weight_decay = group.weight_decay,
-                       .gradient_factor = gradient_factor});
+  internal::check(!state_->shares, state_->rule.name, ": step: the state is shared out over ranks, expected train()");
+  std::vector<Tensor> gradients;
+  for (const NamedTensor& parameter : state_->parameters) {
+    const Tensor gradient = parameter.tensor.grad();
+    gradients.push_back(gradient.defined() ? gradient.contiguous() : gradient);
   }
-  ++internal::count_of(state_->steps);
+  state_->step(gradients, gradient_factor);
 }
 
 void Optimizer::zero_grad() const {
@@ -207,13 +185,18 @@ std::int64_t Optimizer::steps() const { return internal::count_of(state_->steps)
 const std::vector<NamedTensor>& Optimizer::parameters() const { return state_->parameters; }
 
 StateDict Optimizer::master_weights() const {
+  state_->allocate();
+  std::vector<internal::StateEntry> masters;
   StateDict weights;
-  auto parameter = state_->parameters.begin();
-  for (const internal::Group& group : state_->groups) {
-    for (const internal::Slot& slot : group.slots) {
-      weights.emplace((parameter++)->name, slot.master.defined() ? slot.master : slot.parameter.detach());
+  state_->for_each_slot([&](std::size_t number, const internal::Slot& slot) {
+    const std::string& name = state_->parameters[number].name;
+    if (slot.master.defined()) {
+      masters.push_back({.name = name, .here = slot.master, .shape = slot.parameter.shape(), .parameter = number});
+    } else {
+      weights.emplace(name, slot.parameter.detach());
     }
-  }
+  });
+  weights.merge(internal::whole_state(*this, masters));
   return weights;
 }
 
@@ -228,51 +211,46 @@ void Optimizer::load_master_weights(const StateDict& weights) {
                     value.defined() ? value.describe() : std::string("undefined"), ", expected ", parameter);
   }
   const NoGradGuard guard;
-  const StateDict masters = master_weights();
-  for (const auto& [name, parameter] : state_->parameters) {
-    const Tensor& master = masters.at(name);  // the parameter itself where it has none
-    Tensor(master).copy_from(weights.at(name));
-    Tensor(parameter).copy_from(master);
-  }
+  state_->allocate();
+  state_->for_each_slot([&](std::size_t number, internal::Slot& slot) {
+    const auto& [name, parameter] = state_->parameters[number];
+    Tensor value = weights.at(name);
+    if (slot.master.defined()) {
+      value = value.to(slot.master.dtype());  // the parameter is the rounded master
+      internal::elements(slot.master).copy_from(internal::elements(value, slot.own));
+    }
+    Tensor(parameter).copy_from(value);
+  });
 }
 
-StateDict Optimizer::state_dict() const {
-  StateDict state;
-  auto parameter = state_->parameters.begin();
-  for (const internal::Group& group : state_->groups) {
-    for (const internal::Slot& slot : group.slots) {
-      const std::string prefix = (parameter++)->name + ".";
-      for (std::size_t i = 0; i < slot.moments.size(); ++i) {
-        state.emplace(prefix + state_->rule.moments[i], slot.moments[i]);
-      }
-      if (slot.master.defined()) state.emplace(prefix + internal::kMaster, slot.master);
-      state.emplace(prefix + "step", slot.steps);
-    }
-  }
-  state.emplace("steps", state_->steps);
-  return state;
-}
+StateDict Optimizer::state_dict() const { return internal::whole_state(*this, internal::state_entries(*this)); }
 
 void Optimizer::load_state_dict(const StateDict& values) {
   using internal::check;
   const char* name = state_->rule.name;
-  const StateDict own = state_dict();
-  for (const auto& [key, tensor] : own) {
+  const std::vector<internal::StateEntry> entries = internal::state_entries(*this);
+  std::set<std::string> own;
+  for (const internal::StateEntry& entry : entries) {
+    const std::string& key = *own.insert(entry.name).first;
+    const Tensor expected = internal::shape_of(entry);
     const auto given = values.find(key);
-    check(given != values.end(), name, ": load_state_dict: \"", key, "\" is missing, expected ", tensor);
+    check(given != values.end(), name, ": load_state_dict: \"", key, "\" is missing, expected ", expected);
     const Tensor& value = given->second;
-    check(
-        value.defined() && value.shape() == tensor.shape() && is_floating(value.dtype()) == is_floating(tensor.dtype()),
-        name, ": load_state_dict: \"", key, "\" is ", value.defined() ? value.describe() : std::string("undefined"),
-        ", expected ", tensor);
-    check(is_floating(tensor.dtype()) || value.item() >= 0.0, name, ": load_state_dict: \"", key, "\" is ",
+    const bool counts = !is_floating(expected.dtype());
+    check(value.defined() && value.shape() == expected.shape() && is_floating(value.dtype()) != counts, name,
+          ": load_state_dict: \"", key, "\" is ", value.defined() ? value.describe() : std::string("undefined"),
+          ", expected ", expected);
+    check(!counts || value.item() >= 0.0, name, ": load_state_dict: \"", key, "\" is ",
           value.element_count() == 1 ? value.item() : 0.0, ", expected 0 or more");
   }
   for (const auto& [key, tensor] : values) {
     check(own.contains(key), name, ": load_state_dict: \"", key, "\" is none of the optimizer's");
   }
   const NoGradGuard guard;
-  for (const auto& [key, tensor] : own) Tensor(tensor).copy_from(values.at(key));
+  for (const internal::StateEntry& entry : entries) {
+    const internal::ElementRange own = internal::own_range(*this, entry);
+    internal::elements(entry.here).copy_from(internal::elements(values.at(entry.name), own));
+  }
 }
 
 // ---- Sgd, Adam, AdamW ----
@@ -289,6 +267,8 @@ Rule sgd_rule(const SgdOptions& options) {
             .learning_rate = options.learning_rate,
             .weight_decay = options.weight_decay,
             .master_weights = options.master_weights};
+  rule.settings = join_parts("Sgd: momentum ", options.momentum, ", dampening ", options.dampening, ", nesterov ",
+                             options.nesterov, ", master_weights ", options.master_weights);
   if (options.momentum > 0.0) rule.moments = {"momentum_buffer"};
   rule.step = [options](Backend& backend, Spans spans, const GroupStep& group) {
     backend.sgd(spans, {.learning_rate = group.learning_rate,
@@ -312,6 +292,9 @@ Rule adam_rule(const AdamOptions& options, WeightDecay decay) {
   check(options.beta2 >= 0.0 && options.beta2 < 1.0, rule.name, ": beta2 is ", options.beta2,
         ", expected 0 to below 1");
   check_not_negative(rule.name, "epsilon", options.epsilon);
+  rule.settings =
+      join_parts(rule.name, ": beta1 ", options.beta1, ", beta2 ", options.beta2, ", epsilon ", options.epsilon,
+                 ", amsgrad ", options.amsgrad, ", master_weights ", options.master_weights);
   rule.moments = {"exp_avg", "exp_avg_sq"};
   if (options.amsgrad) rule.moments.push_back("max_exp_avg_sq");
   rule.step = [options, decay](Backend& backend, Spans spans, const GroupStep& group) {

@@ -82,6 +82,10 @@ std::string Progress::line_of(const StepReport& report, double tokens_per_second
   line += format("  loss %.4f  learning rate %.3g", report.loss, report.learning_rate);
   line += format("  gradient norm %.3g", report.gradient_norm);
   if (tokens_per_second > 0.0) line += "  " + short_count(tokens_per_second) + " tokens/s";
+  if (report.ranks > 1) {
+    line += format(" on %d ranks, %.0f%% waiting, ", report.ranks, 100.0 * report.waiting) +
+            short_count(static_cast<double>(report.peak_bytes)) + "B";
+  }
   line += "  " + short_time(report.seconds_left) + " left";
   if (skipped_ > 0) {
     line += format("  skipped %lld", static_cast<long long>(skipped_));

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -12,13 +13,18 @@
 #include "base/files.h"
 #include "base/terminal.h"
 #include "core/random.h"
+#include "core/random_stream.h"
 #include "core/tensor_impl.h"
 #include "headway/autograd.h"
 #include "headway/random.h"
+#include "headway/sequence_parallel.h"
 #include "train/checkpoint.h"
 #include "train/gradient_norms.h"
+#include "train/optimizer_shares.h"
 #include "train/progress.h"
+#include "train/rank_runs.h"
 #include "train/training_log.h"
+#include "train/training_ranks.h"
 
 namespace headway::inline v0 {
 namespace internal {
@@ -61,6 +67,9 @@ void check_options(const TrainingOptions& options) {
   check(options.keep_checkpoints >= 1, "train: keep_checkpoints is ", options.keep_checkpoints, ", expected 1 or more");
   check(!options.progress || options.progress_seconds >= 0.0, "train: progress_seconds is ", options.progress_seconds,
         ", expected 0 or more");
+  check(options.context_parallel >= 1 && options.ranks.size() % options.context_parallel == 0,
+        "train: context_parallel is ", options.context_parallel, ", which does not divide the ", options.ranks.size(),
+        " ranks");
   if (!options.log.empty()) log_format(options.log);
   check(gradients_enabled(), "train: a NoGradGuard lives, so that nothing would be learnt");
 }
@@ -78,8 +87,8 @@ void check_same_parameters(const Module& module, const Optimizer& optimizer) {
 
 ProgressOptions progress_options(const TrainingOptions& options) {
   constexpr double kRarer = 20.0;  // fewer lines for a file, which is read later, than for a terminal
-  ProgressOptions progress{.stream = options.progress, .steps = options.steps};
-  progress.terminal = options.progress && is_terminal(*options.progress);
+  ProgressOptions progress{.stream = options.ranks.rank() == 0 ? options.progress : nullptr, .steps = options.steps};
+  progress.terminal = progress.stream && is_terminal(*options.progress);
   progress.seconds = options.progress_seconds * (progress.terminal ? 1.0 : kRarer);
   return progress;
 }
@@ -90,13 +99,21 @@ class TrainingLoop {
       : module_(module), optimizer_(optimizer), schedule_(schedule), options_(options) {
     check_options(options);
     check_same_parameters(module, optimizer);
+    if (!options.ranks.is_alone()) ranks_.emplace(module, optimizer, options, some_learning_rates());
+    const int together = options.context_parallel, group = options.ranks.rank() / together;
+    parts_ = options.accumulate * (options.ranks.size() / together);
+    first_part_ = options.accumulate * group;
+    if (together > 1) context_ = options.ranks.split(group);
     if (!options_.directory.empty()) {
-      lock_ = std::make_unique<DirectoryLock>(options_.directory, "checkpoint",
-                                              "another run is writing its checkpoints there");
-      remove_stray_files(options_.directory);
+      if (is_first()) {
+        lock_ = std::make_unique<DirectoryLock>(options_.directory, "checkpoint",
+                                                "another run is writing its checkpoints there");
+        remove_stray_files(options_.directory);
+      }
       resume();
     }
-    if (!options_.log.empty()) {
+    if (ranks_) ranks_->broadcast_module();
+    if (!options_.log.empty() && is_first()) {
       log_ = std::make_unique<TrainingLog>(options_.log, layers_of(optimizer.parameters()), report_.last_step);
     }
   }
@@ -104,10 +121,16 @@ class TrainingLoop {
   TrainingReport run(const LossFunction& loss_of);
 
  private:
+  bool is_first() const { return options_.ranks.rank() == 0; }
+  std::vector<double> some_learning_rates() const {
+    return {schedule_(1), schedule_((options_.steps + 1) / 2), schedule_(options_.steps)};
+  }
+  std::optional<Checkpoint> read_checkpoint() const;
   void resume();
   StepReport take_step(const LossFunction& loss_of, std::int64_t step);
   Tensor add_gradients(const LossFunction& loss_of, const BatchPosition& position);
-  void apply(StepReport& report, const std::vector<Tensor>& losses);
+  StepNumbers numbers_of(const std::vector<Tensor>& losses);
+  void apply(StepReport& report, StepNumbers numbers);
   void publish(StepReport& report);
   bool weights_are_finite() const;
   void save(std::int64_t step);
@@ -120,6 +143,10 @@ class TrainingLoop {
   const TrainingOptions& options_;
   std::unique_ptr<DirectoryLock> lock_;
   std::unique_ptr<TrainingLog> log_;
+  std::optional<TrainingRanks> ranks_;  // nothing: alone
+  Communicator context_;                // the ranks that compute a batch together
+  std::int64_t parts_ = 1;              // of a step, on all ranks
+  std::int64_t first_part_ = 0;         // of this rank
   Clock::time_point start_ = Clock::now();
 
   TrainingReport report_;
@@ -128,21 +155,35 @@ class TrainingLoop {
   std::int64_t saved_step_ = 0;  // the newest checkpoint; 0: none
 };
 
-void TrainingLoop::resume() {
+// The checkpoint to go on from, which fits module and optimizer.
+std::optional<Checkpoint> TrainingLoop::read_checkpoint() const {
   if (!options_.resume) {
     const std::vector<std::int64_t> steps = checkpoint_steps(options_.directory);
     check(steps.empty(), "train: resume is false, and ", options_.directory.string(), " holds ", steps.size(),
           " checkpoints of another run; remove them or name another directory");
-    return;
+    return {};
   }
   std::optional<Checkpoint> checkpoint = load_checkpoint(options_.directory);
-  if (!checkpoint) return;
+  if (!checkpoint) return {};
   check(checkpoint->seed == options_.seed, "train: the checkpoint of step ", checkpoint->step, " was made with seed ",
         checkpoint->seed, ", the options' seed is ", options_.seed);
   check_fits(checkpoint->module, module_.state_dict(), "module", checkpoint->step);
-  check_fits(checkpoint->optimizer, optimizer_.state_dict(), "optimizer", checkpoint->step);
-  module_.load_state_dict(checkpoint->module);
-  optimizer_.load_state_dict(checkpoint->optimizer);
+  StateDict expected;
+  for (const StateEntry& entry : state_entries(optimizer_)) expected.emplace(entry.name, shape_of(entry));
+  check_fits(checkpoint->optimizer, expected, "optimizer", checkpoint->step);
+  return checkpoint;
+}
+
+void TrainingLoop::resume() {
+  const auto read = [this] { return read_checkpoint(); };
+  std::optional<Checkpoint> checkpoint = ranks_ ? ranks_->shared(read) : read();
+  if (!checkpoint) return;
+  if (is_first()) module_.load_state_dict(checkpoint->module);
+  if (ranks_) {
+    ranks_->load_optimizer(checkpoint->optimizer);
+  } else {
+    optimizer_.load_state_dict(checkpoint->optimizer);
+  }
   if (options_.load_state) options_.load_state(checkpoint->state);
 
   saved_step_ = checkpoint->step;
@@ -156,6 +197,8 @@ void TrainingLoop::resume() {
 
 TrainingReport TrainingLoop::run(const LossFunction& loss_of) {
   const RandomStateGuard random;
+  std::optional<OwnRandomStream> own_stream;  // ranks may be threads of one process
+  if (ranks_) own_stream.emplace(random_state());
   Progress progress(progress_options(options_));
   for (const std::string& reason : report_.unreadable) progress.note("unreadable: " + reason);
   if (saved_step_ > 0) progress.note("resumed after step " + std::to_string(saved_step_));
@@ -166,7 +209,8 @@ TrainingReport TrainingLoop::run(const LossFunction& loss_of) {
     publish(report);
     progress.show(report, step_tokens_);
     if (skipped_in_a_row_ >= options_.max_skipped_steps) give_up(report);
-    report_.stopped = options_.should_stop && options_.should_stop();
+    const bool wanted = options_.should_stop && options_.should_stop();
+    report_.stopped = ranks_ ? ranks_->any(wanted) : wanted;
     const bool last = report.step == options_.steps || report_.stopped;
     if (last || report.step % options_.checkpoint_every == 0) save(report.step);
   }
@@ -181,17 +225,18 @@ StepReport TrainingLoop::take_step(const LossFunction& loss_of, std::int64_t ste
   report.step = step;
   report.learning_rate = schedule_(step);
   step_tokens_ = 0;
+  if (ranks_) ranks_->begin_step();
   std::vector<Tensor> losses;  // one element each
   try {
-    for (std::int64_t part = 0; part < options_.accumulate; ++part) {
-      const std::int64_t index = (step - 1) * options_.accumulate + part;
+    for (std::int64_t part = first_part_; part < first_part_ + options_.accumulate; ++part) {
+      const std::int64_t index = (step - 1) * parts_ + part;
       losses.push_back(add_gradients(loss_of, {.step = step, .part = part, .index = index}));
     }
   } catch (...) {
     save_unfinished();
     throw;
   }
-  apply(report, losses);
+  apply(report, numbers_of(losses));
 
   const double seconds = seconds_since(start);
   report.tokens_per_second = seconds > 0.0 ? static_cast<double>(step_tokens_) / seconds : 0.0;
@@ -201,22 +246,43 @@ StepReport TrainingLoop::take_step(const LossFunction& loss_of, std::int64_t ste
 // Adds one part's share to the gradients; returns its loss, which a device may still be computing.
 Tensor TrainingLoop::add_gradients(const LossFunction& loss_of, const BatchPosition& position) {
   set_random_seed(part_seed(options_.seed, position));
-  const BatchLoss batch = loss_of(position);
+  const BatchLoss batch = [&] {
+    const SequenceParallelGuard guard(context_);
+    return loss_of(position);
+  }();
   check(batch.loss.defined(), "train: the loss of step ", position.step, " is undefined");
   check(batch.loss.element_count() == 1, "train: the loss of step ", position.step, " is ", batch.loss,
         ", expected one element");
   step_tokens_ += batch.tokens;
-  const double share = 1.0 / static_cast<double>(options_.accumulate);
-  batch.loss.backward(Tensor::full(batch.loss.shape(), share, batch.loss.dtype(), batch.loss.device()));
+  const double share = 1.0 / static_cast<double>(parts_);
+  const Tensor d_loss = Tensor::full(batch.loss.shape(), share, batch.loss.dtype(), batch.loss.device());
+  if (ranks_ && position.part + 1 == first_part_ + options_.accumulate) {
+    const GradientWatch watch = ranks_->watch();
+    batch.loss.backward(d_loss);
+  } else {
+    batch.loss.backward(d_loss);
+  }
   return batch.loss.detach();
 }
 
-// Updates the parameters, unless the loss or a gradient is not finite. The losses are read after the norms, so that all
-// of the step's work is enqueued on a device before the host waits for it.
-void TrainingLoop::apply(StepReport& report, const std::vector<Tensor>& losses) {
-  GradientNorms norms = gradient_norms(optimizer_.parameters());
-  for (const Tensor& loss : losses) report.loss += loss.item();
-  report.loss /= static_cast<double>(options_.accumulate);
+// The losses are read after the norms, so that all of the step's work is enqueued on a device before the host waits for
+// it.
+StepNumbers TrainingLoop::numbers_of(const std::vector<Tensor>& losses) {
+  if (ranks_) return ranks_->finish_step(losses, step_tokens_);
+  StepNumbers numbers{.losses = {}, .tokens = step_tokens_, .norms = gradient_norms(optimizer_.parameters())};
+  for (const Tensor& loss : losses) numbers.losses.push_back(loss.item());
+  return numbers;
+}
+
+// Updates the parameters, unless the loss or a gradient is not finite.
+void TrainingLoop::apply(StepReport& report, StepNumbers numbers) {
+  GradientNorms& norms = numbers.norms;
+  for (const double loss : numbers.losses) report.loss += loss;
+  report.loss /= static_cast<double>(parts_);
+  step_tokens_ = numbers.tokens;
+  report.ranks = options_.ranks.size();
+  report.waiting = numbers.waiting;
+  report.peak_bytes = numbers.peak_bytes;
   check(!norms.parameters.empty(), "train: none of the optimizer's ", optimizer_.parameters().size(),
         " parameters has a gradient at step ", report.step, "; the loss does not depend on them");
   report.gradient_norm = norms.total;
@@ -226,11 +292,17 @@ void TrainingLoop::apply(StepReport& report, const std::vector<Tensor>& losses) 
     if (!norms.bad.empty()) report.bad_gradient = norms.bad.front();
     ++report_.skipped_steps;
     ++skipped_in_a_row_;
+    if (ranks_) ranks_->skip();
     return;
   }
   skipped_in_a_row_ = 0;
   optimizer_.set_learning_rate(report.learning_rate);
-  optimizer_.step(options_.clip_norm > 0.0 ? clipping_factor(norms.total, options_.clip_norm) : 1.0);
+  const double factor = options_.clip_norm > 0.0 ? clipping_factor(norms.total, options_.clip_norm) : 1.0;
+  if (ranks_) {
+    ranks_->update(factor);
+  } else {
+    optimizer_.step(factor);
+  }
 }
 
 // Completes the report and passes it to the log and to on_step.
@@ -257,20 +329,29 @@ void TrainingLoop::save(std::int64_t step) {
   // Weights that make every step fail must not push out the checkpoints before them.
   if (skipped_in_a_row_ > 0 && !weights_are_finite()) return;
   if (log_) log_->flush_to_disk();
-  Checkpoint checkpoint{.step = step, .module = module_.state_dict(), .optimizer = optimizer_.state_dict()};
-  if (options_.save_state) checkpoint.state = options_.save_state();
-  checkpoint.seed = options_.seed;
-  checkpoint.loss = report_.loss;
-  checkpoint.skipped_steps = report_.skipped_steps;
-  checkpoint.skipped_in_a_row = skipped_in_a_row_;
-  save_checkpoint(options_.directory, checkpoint, options_.keep_checkpoints);
+  Checkpoint checkpoint{.step = step};
+  if (is_first()) {
+    checkpoint.module = module_.state_dict();
+    if (options_.save_state) checkpoint.state = options_.save_state();
+    checkpoint.seed = options_.seed;
+    checkpoint.loss = report_.loss;
+    checkpoint.skipped_steps = report_.skipped_steps;
+    checkpoint.skipped_in_a_row = skipped_in_a_row_;
+  }
+  if (ranks_) {
+    ranks_->save(options_.directory, checkpoint, options_.keep_checkpoints);
+  } else {
+    checkpoint.optimizer = optimizer_.state_dict();
+    save_checkpoint(options_.directory, checkpoint, options_.keep_checkpoints);
+  }
   saved_step_ = step;
 }
 
 // A checkpoint of the last whole step, where a loss throws and the parameters are still those of that step. With a
-// state of its own the run may be further than its parameters, and continues from an older checkpoint.
+// state of its own the run may be further than its parameters, and continues from an older checkpoint. Other ranks do
+// not wait to be asked for their share.
 void TrainingLoop::save_unfinished() {
-  if (options_.save_state || report_.last_step <= saved_step_) return;
+  if (ranks_ || options_.save_state || report_.last_step <= saved_step_) return;
   try {
     save(report_.last_step);
   } catch (const std::exception&) {  // what ended the run matters more
@@ -294,7 +375,8 @@ TrainingReport train(const Module& module, Optimizer& optimizer, const Schedule&
                      const std::function<BatchLoss(const BatchPosition&)>& loss_of, const TrainingOptions& options) {
   internal::check(static_cast<bool>(schedule), "train: the schedule is empty");
   internal::check(static_cast<bool>(loss_of), "train: the loss function is empty");
-  return internal::TrainingLoop(module, optimizer, schedule, options).run(loss_of);
+  return internal::ending_all(
+      options.ranks, [&] { return internal::TrainingLoop(module, optimizer, schedule, options).run(loss_of); });
 }
 
 }  // namespace headway::inline v0

@@ -121,6 +121,10 @@ std::string json_line(const StepReport& report) {
                                                     {"seconds", report.seconds},
                                                     {"seconds_left", report.seconds_left}};
   for (const auto& [name, value] : numbers) line += std::string(", \"") + name + "\": " + json_number(value);
+  if (report.ranks > 1) {
+    line += ", \"ranks\": " + number_text(report.ranks) + ", \"waiting\": " + json_number(report.waiting) +
+            ", \"peak_bytes\": " + number_text(report.peak_bytes);
+  }
   line += std::string(", \"skipped\": ") + (report.skipped ? "true" : "false");
   line += ", \"bad_gradient\": " + json_string(report.bad_gradient) + ", \"layers\": {";
   const char* separator = "";

@@ -19,8 +19,9 @@ LogFormat log_format(const std::filesystem::path& path);
 // has the same columns.
 std::string csv_header(const std::vector<std::string>& layers);
 
-// One report as a line without its end. Numbers are written so that reading them gives the same bits. Non-finite
-// numbers are null in JSON, nan or inf in CSV, where a layer without a gradient is an empty field.
+// One report as a line without its end; what only several ranks have is in JSON alone, and only where there are
+// several. Numbers are written so that reading them gives the same bits. Non-finite numbers are null in JSON, nan or
+// inf in CSV, where a layer without a gradient is an empty field.
 std::string json_line(const StepReport& report);
 std::string csv_line(const StepReport& report, const std::vector<std::string>& layers);
 

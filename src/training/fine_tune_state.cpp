@@ -37,13 +37,14 @@ FineTuneScores scores_of_json(const Json& value) {
 std::string FineTuneState::to_json() const {
   Json reports = Json::array();
   for (const FineTuneScores& scores : validations) reports.push_back(json_of_scores(scores));
-  const Json all = {{"fine_tuning", parse_json(config.to_json(), "config")},
-                    {"data_sha256", data_digest},
-                    {kTokenizerField, json_of_checksums(tokenizer)},
-                    {"frozen_xxh64", frozen},
-                    {"validations", reports},
-                    {"best", {{"step", best_step}, {"score", best_score}, {"without_better", without_better}}},
-                    {"stopped_early", stopped_early}};
+  Json all = {{"fine_tuning", parse_json(config.to_json(), "config")},
+              {"data_sha256", data_digest},
+              {kTokenizerField, json_of_checksums(tokenizer)},
+              {"frozen_xxh64", frozen},
+              {"validations", reports},
+              {"best", {{"step", best_step}, {"score", best_score}, {"without_better", without_better}}},
+              {"stopped_early", stopped_early}};
+  if (parts > 0 && parts != config.accumulate) all.set("batches_of_a_step", parts);
   return all.text();
 }
 
@@ -52,6 +53,8 @@ FineTuneState FineTuneState::from_json(const std::string& text) {
   try {
     const Json all = parse_json(text, "its state");
     state.config = fine_tune_table().from_json(all.at("fine_tuning").text(), "its config");
+    const Json* const batches = all.find("batches_of_a_step");
+    state.parts = batches ? batches->int64() : state.config.accumulate;
     state.data_digest = all.at("data_sha256").string();
     state.tokenizer = checksums_of_json(all);
     if (const Json* const checksum = all.find("frozen_xxh64")) state.frozen = checksum->string();

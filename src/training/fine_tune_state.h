@@ -16,6 +16,7 @@ struct FineTuneState {
   FineTuneConfig config;
   std::string data_digest;
   FileChecksums tokenizer;  // of the files that it was read from
+  std::int64_t parts = 0;   // batches of a step, on all ranks
   std::string frozen;       // checksum of the weights that come from config.model and stay; empty: there are none
   std::vector<FineTuneScores> validations;
   std::int64_t best_step = 0;  // of the best score; 0: none yet

@@ -11,7 +11,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/number_text.h"
-#include "headway/random.h"
+#include "core/random_stream.h"
 #include "training/new_tokenizer.h"
 
 namespace headway::inline v0::internal {
@@ -144,11 +144,9 @@ TextTokenizer prepare_tokenizer(const FineTuneConfig& config, const TrainingTask
 }
 
 TransformerModel prepare_model(const FineTuneConfig& config, const TrainingTask& task, const TextTokenizer& tokenizer) {
-  const RandomState before = random_state();
-  set_random_seed(config.seed);
+  const OwnRandomStream stream({.seed = config.seed});
   const TransformerModel model =
       config.model.empty() ? model_from_nothing(config, task, tokenizer) : model_of_directory(config, task);
-  set_random_state(before);
   const TransformerModelOptions& options = model.options();
   check(options.head.kind == task.head(), config.from_config.string(), ": its architecture has the head ",
         head_name(options.head.kind), ", and the task needs ", head_name(task.head()));

@@ -35,6 +35,7 @@ TrainingOptions run_options(const Config& config, std::int64_t steps, const Trai
   TrainingOptions options;
   options.steps = steps;
   options.accumulate = config.accumulate;
+  options.ranks = run.ranks;
   options.clip_norm = config.clip_norm;
   options.seed = config.seed;
   options.directory = config.output / "training";

@@ -2,6 +2,7 @@
 #include "translation/run_state.h"
 
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -42,6 +43,7 @@ std::string RunState::to_json() const {
               {"best_bleu", best_score},
               {"without_better", without_better},
               {"stopped_early", stopped_early}};
+  if (parts > 0 && parts != config.accumulate) all.set("batches_of_a_step", parts);
   Json reports = Json::array();
   for (const ValidationReport& report : validations) reports.push_back(json_of(report));
   all.set("validations", std::move(reports));
@@ -51,11 +53,13 @@ std::string RunState::to_json() const {
 RunState RunState::from_json(const std::string& text) {
   RunState state;
   std::string config_text;
+  std::optional<std::int64_t> parts;
   try {
     const Json all = parse_json(text, "its state");
     config_text = all.at("config").text();
     state.data_digest = all.at("data_sha256").string();
     state.tokenizer = checksums_of_json(all);
+    if (const Json* const batches = all.find("batches_of_a_step")) parts = batches->int64();
     state.averaged = all.at("averaged").int64();
     state.best_step = all.at("best_step").int64();
     state.best_score = number_of(all.at("best_bleu"));
@@ -66,6 +70,7 @@ RunState RunState::from_json(const std::string& text) {
     fail("the checkpoint is not of a translation run: ", error.what());
   }
   state.config = translation_config_table().from_json(config_text, "the checkpoint");
+  state.parts = parts.value_or(state.config.accumulate);
   return state;
 }
 

@@ -16,6 +16,7 @@ struct RunState {
   TranslationTrainingConfig config;
   std::string data_digest;
   FileChecksums tokenizer;    // of the files that it was read from
+  std::int64_t parts = 0;     // batches of a step, on all ranks
   std::int64_t averaged = 0;  // how many steps are in the running mean
   std::vector<ValidationReport> validations;
   std::int64_t best_step = 0;  // of the best BLEU; 0: none yet

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "headway/random.h"
+#include "core/random_stream.h"
 
 namespace headway::inline v0::internal {
 namespace {
@@ -34,11 +34,8 @@ TranslationModelOptions model_options(const TranslationTrainingConfig& config, c
 }  // namespace
 
 TranslationModel make_model(const TranslationTrainingConfig& config, const TranslationTokenizer& tokenizer) {
-  const RandomState before = random_state();
-  set_random_seed(config.seed);
-  TranslationModel model(model_options(config, tokenizer));
-  set_random_state(before);
-  return model;
+  const OwnRandomStream stream({.seed = config.seed});
+  return TranslationModel(model_options(config, tokenizer));
 }
 
 std::unique_ptr<AdamW> make_optimizer(const TranslationTrainingConfig& config, const TranslationModel& model) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "headway/communicator.h"
 #include "headway/text_pairs.h"
 #include "headway/tokenizer.h"
 #include "headway/translation_model.h"
@@ -27,16 +28,17 @@ class Validator {
 
   // True where a direction has no sentences.
   bool empty() const;
-  // The loss, and the BLEU of greedy search, both computed on the model's device.
-  ValidationReport run(const TranslationModel& model, std::int64_t step) const;
+  // The loss, and the BLEU of greedy search, both computed on the model's device. The ranks share the work; every rank
+  // has the same result, that of one rank bit by bit.
+  ValidationReport run(const TranslationModel& model, std::int64_t step, const Communicator& ranks = {}) const;
 
  private:
   struct Part {
     std::vector<std::vector<std::int64_t>> sources;  // ids
     std::vector<std::string> references;
   };
-  double mean_loss(const TranslationModel& model) const;
-  double bleu_of(const TranslationModel& model, const Part& part) const;
+  double mean_loss(const TranslationModel& model, const Communicator& ranks) const;
+  double bleu_of(const TranslationModel& model, const Part& part, const Communicator& ranks) const;
 
   TranslationTokenizer tokenizer_;
   std::int64_t batch_tokens_;
