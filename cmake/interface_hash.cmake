@@ -1,9 +1,9 @@
-# The hash by which libheadway and libheadway_cuda know that they were built from the same interface.
+# The hash by which libheadway, libheadway_cuda and libheadway_mpi know that they were built from the same interface.
 
-# headway_interface_hash(ROOT HASH HEADERS) sets HASH from the headers of ROOT/src/backend and all headers of the
-# project that they include, and HEADERS to their list.
+# headway_interface_hash(ROOT HASH HEADERS) sets HASH from the headers of ROOT/src/backend, base/mpi_library.h and all
+# headers of the project that they include, and HEADERS to their list.
 function(headway_interface_hash root hash headers)
-  file(GLOB waiting ${root}/src/backend/*.h)
+  file(GLOB waiting ${root}/src/backend/*.h ${root}/src/base/mpi_library.h)
   set(found)
   while(waiting)
     list(POP_FRONT waiting header)

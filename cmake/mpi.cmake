@@ -28,14 +28,14 @@ set_target_properties(headway_mpi PROPERTIES VERSION ${PROJECT_VERSION} SOVERSIO
                                              UNITY_BUILD_BATCH_SIZE 0)
 target_link_libraries(headway_mpi PRIVATE headway_build_flags headway_hardening headway_library_assertions
                                           headway_strict_warnings headway_hardened_link Threads::Threads)
-# The headers alone are MPI's own business where it comes to warnings.
+# Warnings about MPI's headers are not ours.
 target_include_directories(headway_mpi SYSTEM PRIVATE ${MPI_C_INCLUDE_DIRS})
 target_link_libraries(headway_mpi PRIVATE ${MPI_C_LIBRARIES})
 target_compile_definitions(headway_mpi PRIVATE OMPI_SKIP_MPICXX=1 MPICH_SKIP_MPICXX=1)
 target_link_options(headway_mpi PRIVATE -Wl,--no-undefined)
 headway_stays_loaded(headway_mpi)
 if(HEADWAY_INSTALL)
-  install(TARGETS headway_mpi)
+  install(TARGETS headway_mpi LIBRARY NAMELINK_SKIP)  # nobody links it
 endif()
 
 # The other MPI of Debian, where it is installed: compiled once, for its headers.

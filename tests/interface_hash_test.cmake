@@ -31,6 +31,8 @@ expect_change(src/backend/backend.h TRUE)
 expect_change(src/backend/matmul_problem.h TRUE)
 expect_change(src/core/device_memory.h TRUE)
 expect_change(include/headway/dtype.h TRUE)  # by way of others
+expect_change(include/headway/transport.h TRUE)
+expect_change(src/base/mpi_library.h TRUE)
 expect_change(src/cpu/backend.h FALSE)
 file(WRITE ${WORK}/src/backend/fresh_tasks.h "#pragma once\n")
 expect_change(src/backend/fresh_tasks.h TRUE)

@@ -151,7 +151,7 @@ void StartedMessages::take_head(Expected& expected) {
 }
 
 bool StartedMessages::heads_are_there() const {
-  return std::ranges::all_of(expected_, [](const Expected& expected) { return expected.has_head; });
+  return std::all_of(expected_.begin(), expected_.end(), [](const Expected& expected) { return expected.has_head; });
 }
 
 void StartedMessages::look() noexcept {

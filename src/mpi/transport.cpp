@@ -79,10 +79,11 @@ std::shared_ptr<Transport> MpiTransport::split(int color, int key) {
     first_tag = std::max(first_tag, choice.next_tag);
     if (choice.color == color) chosen.push_back(other);
   }
-  std::ranges::stable_sort(chosen, {}, [&](int other) { return all[static_cast<std::size_t>(other)].key; });
-  std::ranges::sort(colors);
-  colors.erase(std::ranges::unique(colors).begin(), colors.end());
-  const auto place = std::ranges::find(colors, color) - colors.begin();
+  const auto key_of = [&](int other) { return all[static_cast<std::size_t>(other)].key; };
+  std::stable_sort(chosen.begin(), chosen.end(), [&](int one, int other) { return key_of(one) < key_of(other); });
+  std::sort(colors.begin(), colors.end());
+  colors.erase(std::unique(colors.begin(), colors.end()), colors.end());
+  const auto place = std::find(colors.begin(), colors.end(), color) - colors.begin();
   next_tag = first_tag + 2 * static_cast<int>(colors.size());
   check(next_tag <= engine_.most_tag(), "MPI: split() was called so often that no tags are left: ", engine_.most_tag());
 
