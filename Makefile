@@ -13,7 +13,7 @@ help:  ## Show this list
 deps:  ## Install the Debian packages that building and testing need
 	@tools/install_packages.sh g++ cmake ninja-build ccache pkg-config python3 libhwy-dev libgtest-dev \
 	  nlohmann-json3-dev libsentencepiece-dev libzip-dev libpcre2-dev libutf8proc-dev libcli11-dev libsndfile1-dev \
-	  libkissfft-dev libpng-dev libjpeg-dev
+	  libkissfft-dev libpng-dev libjpeg-dev libopenmpi-dev openmpi-bin
 
 deps-arm: deps
 	@tools/install_packages.sh g++-aarch64-linux-gnu qemu-user googletest

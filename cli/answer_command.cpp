@@ -2,6 +2,7 @@
 #include <iostream>
 #include <memory>
 
+#include "base/checksum.h"
 #include "headway/question_answerer.h"
 #include "options.h"
 #include "task_options.h"
@@ -25,7 +26,7 @@ struct AnswerCommand {
   std::string context = {};  // the text of context_file
 
   int run();
-  void answer(const headway::QuestionAnswerer& answerer, const std::vector<std::string>& batch);
+  std::vector<LineResult> answer(const headway::QuestionAnswerer& answerer, const Lines& lines) const;
 };
 
 // The lines of a text with "\n" between them, and none at its end.
@@ -52,40 +53,46 @@ std::string answers_json(const std::string& question, const headway::Answers& an
          ", \"note\": " + json_string(answers.notes.describe()) + "}";
 }
 
-void AnswerCommand::answer(const headway::QuestionAnswerer& answerer, const std::vector<std::string>& batch) {
+std::vector<LineResult> AnswerCommand::answer(const headway::QuestionAnswerer& answerer, const Lines& lines) const {
   std::vector<headway::Question> questions;
-  questions.reserve(batch.size());
-  for (const std::string& question : batch) questions.push_back({question, context});
+  questions.reserve(lines.size());
+  for (const Line& line : lines) questions.push_back({line.text, context});
   const std::vector<headway::Answers> found = answerer.answer(questions, options);
-  Table table;
-  for (std::size_t i = 0; i < batch.size(); ++i) {
+  std::vector<LineResult> results;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    std::string text;
     if (task.json) {
-      std::cout << answers_json(batch[i], found[i]) << '\n';
+      text = answers_json(lines[i].text, found[i]) + '\n';
     } else if (options.num_best == 1) {
-      std::cout << (found[i].best.empty() ? "" : shown_line(found[i].front().text)) << '\n';
+      text = (found[i].best.empty() ? "" : shown_line(found[i].front().text)) + '\n';
     } else {
-      const std::string number = std::to_string(task.number + static_cast<std::int64_t>(i) + 1);
+      Table table;
       for (const headway::Answer& answer : found[i].best) {
-        table.add({number, score_text(answer.score), std::to_string(answer.begin), std::to_string(answer.end),
-                   shown_line(answer.text)});
+        table.add({std::to_string(lines[i].number), score_text(answer.score), std::to_string(answer.begin),
+                   std::to_string(answer.end), shown_line(answer.text)});
       }
+      text = table.text();
     }
+    results.push_back(result_of(lines[i], std::move(text), found[i].notes));
   }
-  table.print();
-  for (const headway::Answers& one : found) task.note(one.notes);
+  return results;
 }
 
 int AnswerCommand::run() {
-  if (context_file == "-" && task.texts.empty()) {
+  if (context_file == "-" && task.lines.texts.empty()) {
     throw UsageError("--context is standard input, expected the questions as arguments");
   }
-  context = read_text(context_file, kLargestContext);
-  if (context_file == "-") context = with_plain_ends(context);
-  task.bytes_beside = 2 * context.size();  // each question has its own, as it came and as it is read
-  options.batch_tokens = task.batch_tokens;
-  const headway::QuestionAnswerer answerer(task.model, task.loading());
-  task.for_each_batch([&](const std::vector<std::string>& batch) { answer(answerer, batch); });
-  return kDone;
+  task.lines.in_columns = options.num_best > 1;
+  return task.run([this] {
+    // Standard input is rank 0's, and so are questions as arguments.
+    context = read_text(context_file, kLargestContext);
+    if (context_file == "-") context = with_plain_ends(context);
+    task.lines.reading.bytes_beside = 2 * context.size();  // each question has its own, as it came and as it is read
+    task.lines.settings = "context " + headway::internal::xxh64_text(context) + '\n';
+    options.batch_tokens = task.batch_tokens;
+    const auto answerer = std::make_shared<headway::QuestionAnswerer>(task.model, task.loading());
+    return [this, answerer](const Lines& lines) { return answer(*answerer, lines); };
+  });
 }
 
 void add_answer_options(CLI::App& command, AnswerCommand& answer) {
@@ -123,7 +130,7 @@ void add_answer(Program& program) {
                                                         "Questions; without any, each line of standard input is one");
   add_answer_options(command, *options);
   program.on_run(command, [options, texts] {
-    options->task.texts = texts_of(*texts);
+    options->task.lines.texts = texts_of(*texts);
     return options->run();
   });
 }

@@ -17,7 +17,8 @@ namespace {
 constexpr const char* kCaptionExamples =
     R"(  headway caption woman-cook.png
   headway caption --beams 4 *.png                        (the file and its caption, by tabs)
-  headway caption --html page.html woman-cook.png        (which patches each word looked at)
+  headway caption --attention woman-cook.png             (which patches each word looked at)
+  headway caption --html page.html woman-cook.png        (the same as a page, with every head)
   headway caption --model vit-gpt2-image-captioning --json photo.jpg)";
 
 constexpr std::size_t kFilesAtOnce = 32;
@@ -30,6 +31,7 @@ struct CaptionFiles {
   std::optional<std::int64_t> beams = {};
   std::optional<std::int64_t> max_new_tokens = {};
   bool json = false;
+  bool attention = false;
   std::string html = {};
   std::string svg = {};
   std::vector<std::string> files = {};
@@ -40,6 +42,7 @@ struct CaptionFiles {
   // Captions of some of the files; false where one of them could not be read, which standard error says.
   bool caption(const headway::ImageCaptioner& captioner, const std::vector<std::string>& names) const;
   void print(const std::string& name, const headway::Caption& caption, bool has_tokenizer) const;
+  bool draws() const { return attention || !html.empty() || !svg.empty(); }
   void draw(const headway::ImageCaptioner& captioner, const headway::Picture& picture,
             const headway::Caption& caption) const;
 };
@@ -55,6 +58,7 @@ void CaptionFiles::add_to(CLI::App& command) {
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20).description(""));
   command.add_flag("--json", json, "Write one JSON object for each picture");
+  command.add_flag("--attention", attention, "Print the patches that each word looked at");
   command.add_option("--html", html, "Write a page: what each word looked at; - is standard output")->type_name("FILE");
   command.add_option("--svg", svg, "Write a picture of the same")->type_name("FILE");
   add_threads_option(command, threads);
@@ -94,6 +98,9 @@ void CaptionFiles::print(const std::string& name, const headway::Caption& captio
 void CaptionFiles::draw(const headway::ImageCaptioner& captioner, const headway::Picture& picture,
                         const headway::Caption& caption) const {
   const headway::AttentionRecord record = captioner.attend(picture, caption.best.front());
+  if (attention) {
+    std::cout << '\n' << headway::attention_text(record, {.color = is_terminal(1), .width = terminal_width(1, 100)});
+  }
   const auto write = [](const std::string& file, const std::string& content) {
     write_file(file, content);
     if (file != "-") std::cerr << file << " written" << std::endl;
@@ -119,17 +126,18 @@ bool CaptionFiles::caption(const headway::ImageCaptioner& captioner, const std::
   const bool standard_output_taken = html == "-" || svg == "-";
   for (std::size_t i = 0; i < captions.size(); ++i) {
     if (!standard_output_taken) print(read[i], captions[i], captioner.tokenizer().has_value());
-    if (!html.empty() || !svg.empty()) draw(captioner, pictures[i], captions[i]);
+    if (draws()) draw(captioner, pictures[i], captions[i]);
   }
   std::cout.flush();
   return read.size() == names.size();
 }
 
 int CaptionFiles::run() const {
-  if (files.size() > 1 && (!html.empty() || !svg.empty())) {
-    throw UsageError((html.empty() ? "--svg" : "--html") + std::string(" is given for ") +
-                     std::to_string(files.size()) + " pictures, expected one");
+  if (files.size() > 1 && draws()) {
+    const std::string option = !html.empty() ? "--html" : !svg.empty() ? "--svg" : "--attention";
+    throw UsageError(option + " is given for " + std::to_string(files.size()) + " pictures, expected one");
   }
+  if (attention && json) throw UsageError("--attention is for readers and --json for programs: expected one of them");
   const std::filesystem::path directory = model.empty() ? shipped_model("emoji-captions").string() : model;
   const headway::ImageCaptioner captioner(directory, loading());
   bool all_read = true;

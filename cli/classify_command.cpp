@@ -22,7 +22,8 @@ struct Classify {
   bool pairs = false;
 
   int run();
-  void classify(const headway::TextClassifier& classifier, const std::vector<std::string>& batch);
+  std::vector<headway::Classification> found_in(const headway::TextClassifier& classifier, const Lines& lines) const;
+  std::vector<LineResult> classify(const headway::TextClassifier& classifier, const Lines& lines) const;
 };
 
 std::string labels_json(const std::vector<headway::LabelScore>& labels) {
@@ -40,42 +41,46 @@ std::string classification_json(const std::string& text, const headway::Classifi
          ", \"note\": " + json_string(found.notes.describe()) + "}";
 }
 
-void Classify::classify(const headway::TextClassifier& classifier, const std::vector<std::string>& batch) {
+std::vector<headway::Classification> Classify::found_in(const headway::TextClassifier& classifier,
+                                                        const Lines& lines) const {
   const headway::ClassifyOptions options = {.most = task.json ? 0 : top, .batch_tokens = task.batch_tokens};
-  std::vector<headway::Classification> found;
-  if (pairs) {
-    std::vector<std::string> first, second;
-    for (std::size_t i = 0; i < batch.size(); ++i) {
-      const std::size_t tab = batch[i].find('\t');
-      if (tab == std::string::npos) {
-        throw UsageError("text " + std::to_string(task.number + static_cast<std::int64_t>(i) + 1) +
-                         " has no tab, expected two texts with one between them");
+  if (!pairs) return classifier.classify(line_texts(lines), options);
+  std::vector<std::string> first, second;
+  for (const Line& line : lines) {
+    const std::size_t tab = line.text.find('\t');
+    if (tab == std::string::npos) {
+      // One that is alone is the first of its batch.
+      throw UsageError("text " + std::to_string(lines.size() == 1 ? 1 : line.number) +
+                       " has no tab, expected two texts with one between them");
+    }
+    first.push_back(line.text.substr(0, tab));
+    second.push_back(line.text.substr(tab + 1));
+  }
+  return classifier.classify_pairs(first, second, options);
+}
+
+std::vector<LineResult> Classify::classify(const headway::TextClassifier& classifier, const Lines& lines) const {
+  const std::vector<headway::Classification> found = found_in(classifier, lines);
+  std::vector<LineResult> results;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    std::string text = task.json ? classification_json(lines[i].text, found[i]) + '\n' : "";
+    if (!task.json) {
+      Table table;
+      for (const headway::LabelScore& label : found[i].labels) {
+        table.add({visible_token(label.label), score_text(label.score), shown_line(lines[i].text)});
       }
-      first.push_back(batch[i].substr(0, tab));
-      second.push_back(batch[i].substr(tab + 1));
+      text = table.text();
     }
-    found = classifier.classify_pairs(first, second, options);
-  } else {
-    found = classifier.classify(batch, options);
+    results.push_back(result_of(lines[i], std::move(text), found[i].notes));
   }
-  Table table;
-  for (std::size_t i = 0; i < batch.size(); ++i) {
-    if (task.json) {
-      std::cout << classification_json(batch[i], found[i]) << '\n';
-      continue;
-    }
-    for (const headway::LabelScore& label : found[i].labels) {
-      table.add({visible_token(label.label), score_text(label.score), shown_line(batch[i])});
-    }
-  }
-  table.print();
-  for (const headway::Classification& one : found) task.note(one.notes);
+  return results;
 }
 
 int Classify::run() {
-  const headway::TextClassifier classifier(task.model, task.loading());
-  task.for_each_batch([&](const std::vector<std::string>& batch) { classify(classifier, batch); });
-  return kDone;
+  return task.run([this] {
+    const auto classifier = std::make_shared<headway::TextClassifier>(task.model, task.loading());
+    return [this, classifier](const Lines& lines) { return classify(*classifier, lines); };
+  });
 }
 
 }  // namespace
@@ -91,7 +96,7 @@ void add_classify(Program& program) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20).description(""));
   command.add_flag("--pairs", options->pairs, "Each text is a pair, with a tab between the two");
   program.on_run(command, [options, texts] {
-    options->task.texts = texts_of(*texts);
+    options->task.lines.texts = texts_of(*texts);
     return options->run();
   });
 }

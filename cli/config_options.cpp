@@ -55,6 +55,12 @@ void ConfigOptions::add_to(CLI::App& command, const std::shared_ptr<ConfigOption
   command.add_flag("--quiet", options->quiet, "Show no progress");
   command.add_flag("--json", options->json, "Write the result as a JSON object");
   add_threads_option(command, options->threads);
+  command
+      .add_option(
+          "--context-parallel", options->context_parallel,
+          "So many ranks of mpirun or srun share the tokens of each batch, for sequences too long for one of them; "
+          "default: 1")
+      ->type_name("N");
   for (const headway::ConfigField& field : fields) {
     const std::string usual = field.default_value.empty() ? "" : "; default: " + field.default_value;
     command
@@ -76,7 +82,8 @@ headway::TrainingRunOptions ConfigOptions::begin(const std::string& command) con
   return {.resume = resume,
           .progress = quiet ? nullptr : &std::cerr,
           .should_stop = [] { return stop_signal != 0; },
-          .ranks = headway::Communicator::world()};
+          .ranks = headway::Communicator::world(),
+          .context_parallel = context_parallel};
 }
 
 std::string RunReport::json() const {

@@ -40,6 +40,7 @@ struct ConfigOptions {
   bool quiet = false;
   bool json = false;
   int threads = 0;
+  int context_parallel = 1;
 
   // Adds them all; every field becomes an option of its name.
   static void add_to(CLI::App& command, const std::shared_ptr<ConfigOptions>& options,

@@ -1,6 +1,7 @@
 // headway embed
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -9,6 +10,7 @@
 #include "base/npy.h"
 #include "headway/safetensors.h"
 #include "headway/text_encoder.h"
+#include "launch.h"
 #include "options.h"
 #include "task_options.h"
 #include "text_io.h"
@@ -24,16 +26,20 @@ constexpr const char* kEmbedExamples =
 
 struct Embed {
   TaskCommand task = {};
-  std::string output = {};
   std::optional<std::string> prompt = {};
   std::optional<std::string> prompt_name = {};
   bool normalize = false;
 
-  std::vector<float> collected = {};  // (texts, width) for --output
+  std::int64_t width = 0;             // of a vector
+  std::vector<float> collected = {};  // (texts, width), where it is written at the end
 
   int run();
-  void embed(const headway::TextEncoder& encoder, const std::vector<std::string>& batch);
-  void write(std::int64_t width) const;
+  bool writes_numbers() const {
+    return task.lines.output.ends_with(".npy") || task.lines.output.ends_with(".safetensors");
+  }
+  std::vector<LineResult> embed(const headway::TextEncoder& encoder, const Lines& lines) const;
+  void collect(const std::vector<LineResult>& results);
+  void write() const;
 };
 
 // The shortest numbers that read back as the same float32; null where one is not finite.
@@ -51,7 +57,7 @@ std::string json_array(const float* values, std::int64_t count) {
   return text + "]";
 }
 
-void Embed::embed(const headway::TextEncoder& encoder, const std::vector<std::string>& batch) {
+std::vector<LineResult> Embed::embed(const headway::TextEncoder& encoder, const Lines& lines) const {
   std::vector<headway::TextNotes> notes;
   headway::EmbedOptions options;
   options.prompt = prompt;
@@ -59,24 +65,37 @@ void Embed::embed(const headway::TextEncoder& encoder, const std::vector<std::st
   if (normalize) options.normalize = true;
   options.batch_tokens = task.batch_tokens;
   options.notes = &notes;
-  const headway::Tensor vectors = encoder.embed(batch, options);
+  const headway::Tensor vectors = encoder.embed(line_texts(lines), options);
   const std::int64_t width = encoder.width();
-  for (std::size_t i = 0; i < batch.size(); ++i) {
+  std::vector<LineResult> results;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
     const float* const vector = vectors.data<float>() + static_cast<std::int64_t>(i) * width;
-    if (!output.empty()) {
-      collected.insert(collected.end(), vector, vector + width);
+    std::string text;
+    if (writes_numbers()) {
+      text.assign(reinterpret_cast<const char*>(vector), static_cast<std::size_t>(width) * sizeof(float));
     } else if (task.json) {
-      std::cout << "{\"text\": " << json_string(batch[i]) << ", \"embedding\": " << json_array(vector, width)
-                << ", \"note\": " << json_string(notes[i].describe()) << "}\n";
+      text = "{\"text\": " + json_string(lines[i].text) + ", \"embedding\": " + json_array(vector, width) +
+             ", \"note\": " + json_string(notes[i].describe()) + "}\n";
     } else {
-      std::cout << json_array(vector, width) << '\n';
+      text = json_array(vector, width) + '\n';
     }
-    task.note(notes[i]);
+    results.push_back(result_of(lines[i], std::move(text), notes[i]));
+  }
+  return results;
+}
+
+// Keeps the vectors of lines; NaN for one that failed.
+void Embed::collect(const std::vector<LineResult>& results) {
+  for (const LineResult& result : results) {
+    const std::size_t begin = collected.size();
+    collected.resize(begin + static_cast<std::size_t>(width), std::nanf(""));
+    if (!result.failed) std::memcpy(collected.data() + begin, result.text.data(), result.text.size());
   }
 }
 
-void Embed::write(std::int64_t width) const {
-  const std::int64_t count = task.number;
+void Embed::write() const {
+  const std::int64_t count = static_cast<std::int64_t>(collected.size()) / std::max<std::int64_t>(width, 1);
+  const std::string& output = task.lines.output;
   if (output.ends_with(".safetensors")) {
     headway::save_safetensors(output, {{"embeddings", headway::Tensor::from(collected, {count, width})}});
   } else {
@@ -89,14 +108,28 @@ void Embed::write(std::int64_t width) const {
 }
 
 int Embed::run() {
-  const bool known = output.empty() || output.ends_with(".npy") || output.ends_with(".safetensors");
-  if (!known) throw UsageError("--output is " + output + ", expected a name that ends in .npy or .safetensors");
-  if (!output.empty() && task.json) throw UsageError("--json and --output exclude each other");
+  const std::string& output = task.lines.output;
+  if (!output.empty() && !writes_numbers() && !output.ends_with(".jsonl")) {
+    throw UsageError("--output is " + output + ", expected a name that ends in .npy, .safetensors or .jsonl");
+  }
+  if (writes_numbers() && task.json) throw UsageError("--json and --output exclude each other");
+  if (writes_numbers() && task.lines.resume) {
+    throw UsageError("--resume goes on with lines, and --output is " + output +
+                     ", expected a name that ends in .jsonl");
+  }
   if (prompt && prompt_name) throw UsageError("--prompt and --prompt-name exclude each other");
-  const headway::TextEncoder encoder(task.model, task.loading());
-  task.for_each_batch([&](const std::vector<std::string>& batch) { embed(encoder, batch); });
-  if (!output.empty()) write(encoder.width());
-  return kDone;
+  bool writes_here = false;  // where the results come together
+  if (writes_numbers()) {
+    task.lines.collect = [&](const std::vector<LineResult>& results) { collect(results); };
+  }
+  const int code = task.run([&] {
+    const auto encoder = std::make_shared<headway::TextEncoder>(task.model, task.loading());
+    width = encoder->width();
+    writes_here = writes_numbers() && launch().rank == 0;
+    return [this, encoder](const Lines& lines) { return embed(*encoder, lines); };
+  });
+  if (writes_here) write();
+  return code;
 }
 
 }  // namespace
@@ -109,14 +142,15 @@ void add_embed(Program& program) {
       "Directory of a sentence-transformers model, or of any encoder, whose last hidden states are "
       "then averaged",
       "Texts to embed; without any, each line of standard input is one");
-  command.add_option("--output", options->output, "Write all vectors to a .npy or .safetensors file")
-      ->type_name("FILE");
+  command.get_option("--output")
+      ->description(
+          "Write all vectors to a .npy or .safetensors file, or lines to a .jsonl file, with which --resume can go on");
   command.add_option("--prompt", options->prompt, "Put this in front of each text")->type_name("TEXT");
   command.add_option("--prompt-name", options->prompt_name, "Put this prompt of the model in front of each text")
       ->type_name("NAME");
   command.add_flag("--normalize", options->normalize, "Scale vectors to length 1, also where the model does not");
   program.on_run(command, [options, texts] {
-    options->task.texts = texts_of(*texts);
+    options->task.lines.texts = texts_of(*texts);
     if (options->prompt) options->prompt = unguarded(*options->prompt);
     return options->run();
   });

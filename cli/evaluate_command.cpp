@@ -1,12 +1,17 @@
 // headway evaluate
+#include <algorithm>
 #include <iostream>
+#include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "headway/error.h"
 #include "headway/rouge.h"
 #include "headway/translation_scores.h"
+#include "line_farm.h"
 #include "options.h"
+#include "ranks.h"
 #include "text_io.h"
 
 namespace cli {
@@ -23,8 +28,9 @@ using Texts = std::vector<std::string>;
 // One corpus and its scores.
 struct Evaluation {
   std::string name;  // of the direction, as "eng-deu"; empty for files
-  Texts hypotheses;
+  Texts hypotheses;  // before they are translated: their sources
   Texts references;
+  std::string into = {};  // the language to translate into
 };
 
 struct Evaluate {
@@ -41,11 +47,15 @@ struct Evaluate {
   bool stemmer = false;
   bool json = false;
 
+  std::optional<headway::Translator> translator = {};  // where texts are translated
+
   int run();
   void print_rouge(const Evaluation& evaluation) const;
   std::vector<Evaluation> evaluations();
   std::vector<Evaluation> of_data();
-  Texts translate(const headway::Translator& translator, const Texts& texts, const std::string& to) const;
+  void check() const;
+  void translate(const headway::Communicator& world, std::vector<Evaluation>& evaluations) const;
+  std::vector<LineResult> translated(const Lines& lines) const;
 };
 
 void print(const Evaluation& evaluation) {
@@ -80,14 +90,50 @@ std::string json_of(const Evaluation& evaluation) {
          ", \"signature\": " + json_string(chrf.signature) + "}}";
 }
 
-Texts Evaluate::translate(const headway::Translator& translator, const Texts& texts, const std::string& to) const {
-  headway::TranslateOptions options = translation.options();
-  options.to = to;
+// Translates the texts of all evaluations, by all ranks. Before each text is the language that it becomes, and a tab.
+void Evaluate::translate(const headway::Communicator& world, std::vector<Evaluation>& evaluations) const {
+  Lines lines;
   Texts translations;
-  for (const headway::Translation& result : translator.translate(texts, options)) {
-    translations.push_back(one_line(result.text));
+  for (const Evaluation& evaluation : evaluations) {
+    for (const std::string& text : evaluation.hypotheses) {
+      lines.push_back({static_cast<std::int64_t>(lines.size()) + 1, evaluation.into + '\t' + text});
+    }
   }
-  return translations;
+  LineFarm farm;
+  farm.batch = static_cast<std::size_t>(translation.options().search.batch_size);
+  farm.most = world.is_alone() ? std::max(lines.size(), std::size_t{1}) : farm.batch * 16;
+  std::size_t next = 0;
+  farm.next = [&](std::size_t most) {
+    const std::size_t begin = std::exchange(next, std::min(next + most, lines.size()));
+    return Lines(lines.begin() + static_cast<std::ptrdiff_t>(begin), lines.begin() + static_cast<std::ptrdiff_t>(next));
+  };
+  farm.is_ready = [] { return true; };
+  farm.write = [&](const Lines&, const std::vector<LineResult>& results) {
+    for (const LineResult& result : results) translations.push_back(result.text);
+  };
+  farm.work = [this](const Lines& some) { return translated(some); };
+  farm_lines(world, farm);
+  auto result = translations.begin();
+  for (Evaluation& evaluation : evaluations) {
+    for (std::string& text : evaluation.hypotheses) text = std::move(*result++);
+  }
+}
+
+std::vector<LineResult> Evaluate::translated(const Lines& lines) const {
+  std::map<std::string, std::vector<std::size_t>> by_language;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    by_language[lines[i].text.substr(0, lines[i].text.find('\t'))].push_back(i);
+  }
+  std::vector<LineResult> results(lines.size());
+  for (const auto& [language, places] : by_language) {
+    headway::TranslateOptions options = translation.options();
+    options.to = language;
+    Texts texts;
+    for (const std::size_t place : places) texts.push_back(lines[place].text.substr(language.size() + 1));
+    const std::vector<headway::Translation> translations = translator->translate(texts, options);
+    for (std::size_t i = 0; i < places.size(); ++i) results[places[i]].text = one_line(translations[i].text);
+  }
+  return results;
 }
 
 // The part of the pairs that training never saw, each distinct source once with its first translation.
@@ -98,10 +144,10 @@ std::vector<Evaluation> Evaluate::of_data() {
   const std::vector<headway::TextPair>& chosen = part == "test" ? parts.test : parts.validation;
   if (chosen.empty()) throw headway::Error(pairs.data + ": its " + part + " part has no pairs");
 
-  const headway::Translator translator = translation.model.open();
-  const std::string target = language_code(translator, "--target-language", target_language);
-  const std::string source = language_code(translator, "--source-language", source_language);
-  const std::string to = language_code(translator, "--to", translation.to);
+  translator = translation.model.open();
+  const std::string target = language_code(*translator, "--target-language", target_language);
+  const std::string source = language_code(*translator, "--source-language", source_language);
+  const std::string to = language_code(*translator, "--to", translation.to);
   if (!to.empty() && to != source && to != target) {
     throw UsageError("--to is " + translation.to + ", expected " + source + " or " + target);
   }
@@ -109,39 +155,39 @@ std::vector<Evaluation> Evaluate::of_data() {
   for (const bool reverse : {false, true}) {
     const std::string& into = reverse ? source : target;
     if (!to.empty() && to != into) continue;
-    Evaluation evaluation = {reverse ? target + "-" + source : source + "-" + target, {}, {}};
-    Texts texts;
+    Evaluation evaluation = {reverse ? target + "-" + source : source + "-" + target, {}, {}, into};
     for (const headway::TextPair& pair : headway::distinct_sources(chosen, reverse)) {
-      texts.push_back(pair.source);
+      evaluation.hypotheses.push_back(pair.source);
       evaluation.references.push_back(pair.target);
     }
-    evaluation.hypotheses = translate(translator, texts, into);
     results.push_back(std::move(evaluation));
   }
   return results;
 }
 
-std::vector<Evaluation> Evaluate::evaluations() {
-  const bool of_files = !hypotheses.empty() && sources.empty() && pairs.data.empty();
-  const bool of_sources = hypotheses.empty() && !sources.empty() && pairs.data.empty();
-  const bool of_pairs = hypotheses.empty() && sources.empty() && !pairs.data.empty();
-  if (!of_files && !of_sources && !of_pairs) {
-    throw UsageError("expected one of --hypotheses FILE, --source FILE or --data FILE");
+void Evaluate::check() const {
+  const int given = (hypotheses.empty() ? 0 : 1) + (sources.empty() ? 0 : 1) + (pairs.data.empty() ? 0 : 1);
+  if (given != 1) throw UsageError("expected one of --hypotheses FILE, --source FILE or --data FILE");
+  if (pairs.data.empty()) {
+    if (references.empty()) throw UsageError("--reference FILE is required");
+  } else if (!references.empty()) {
+    throw UsageError("--data brings its references, --reference is not expected");
   }
-  if (of_pairs && !references.empty()) throw UsageError("--data brings its references, --reference is not expected");
-  if (of_pairs) return of_data();
-  if (references.empty()) throw UsageError("--reference FILE is required");
-  const std::string& file = of_files ? hypotheses : sources;
-  Evaluation evaluation = {"", read_lines(file), read_lines(references)};
+}
+
+std::vector<Evaluation> Evaluate::evaluations() {
+  if (!pairs.data.empty()) return of_data();
+  const bool of_sources = !sources.empty();
+  const std::string& file = of_sources ? sources : hypotheses;
+  Evaluation evaluation = {"", read_lines(file), read_lines(references), ""};
   if (evaluation.hypotheses.size() != evaluation.references.size()) {
     throw headway::Error(file + " has " + count_of(static_cast<std::int64_t>(evaluation.hypotheses.size()), "line") +
                          " and " + references + " " + std::to_string(evaluation.references.size()) +
                          ", expected as many");
   }
   if (of_sources) {
-    const headway::Translator translator = translation.model.open();
-    const std::string to = language_code(translator, "--to", translation.to);
-    evaluation.hypotheses = translate(translator, evaluation.hypotheses, to);
+    translator = translation.model.open();
+    evaluation.into = language_code(*translator, "--to", translation.to);
   }
   return {std::move(evaluation)};
 }
@@ -163,7 +209,18 @@ void Evaluate::print_rouge(const Evaluation& evaluation) const {
 }
 
 int Evaluate::run() {
-  const std::vector<Evaluation> results = evaluations();
+  const headway::Communicator world = open_world();
+  std::vector<Evaluation> results;
+  on_every_rank(world, [&] {
+    check();
+    if (world.rank() == 0) {
+      results = evaluations();
+    } else if (hypotheses.empty()) {
+      translator = translation.model.open();
+    }
+  });
+  if (hypotheses.empty()) translate(world, results);
+  if (world.rank() > 0) return kDone;
   if (!output.empty()) {
     std::string lines;
     for (const Evaluation& evaluation : results) {

@@ -20,7 +20,7 @@ struct Fill {
   std::int64_t top = 5;
 
   int run();
-  void fill(const headway::MaskFiller& filler, const std::vector<std::string>& batch);
+  std::vector<LineResult> fill(const headway::MaskFiller& filler, const Lines& lines) const;
 };
 
 std::string masks_json(const std::string& text, const headway::FilledText& filled) {
@@ -37,32 +37,31 @@ std::string masks_json(const std::string& text, const headway::FilledText& fille
          "], \"note\": " + json_string(filled.notes.describe()) + "}";
 }
 
-void Fill::fill(const headway::MaskFiller& filler, const std::vector<std::string>& batch) {
+std::vector<LineResult> Fill::fill(const headway::MaskFiller& filler, const Lines& lines) const {
   headway::FillOptions options;
   options.most = top;
   options.batch_tokens = task.batch_tokens;
-  const std::vector<headway::FilledText> filled = filler.fill(batch, options);
-  Table table;
-  for (std::size_t i = 0; i < batch.size(); ++i) {
-    if (task.json) {
-      std::cout << masks_json(batch[i], filled[i]) << '\n';
-      continue;
-    }
-    const std::string number = std::to_string(task.number + static_cast<std::int64_t>(i) + 1);
+  const std::vector<headway::FilledText> filled = filler.fill(line_texts(lines), options);
+  std::vector<LineResult> results;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    Table table;
     for (const std::vector<headway::MaskWord>& mask : filled[i].masks) {
       for (const headway::MaskWord& word : mask) {
-        table.add({number, score_text(word.score), shown_line(word.word), shown_line(word.text)});
+        table.add(
+            {std::to_string(lines[i].number), score_text(word.score), shown_line(word.word), shown_line(word.text)});
       }
     }
+    std::string text = task.json ? masks_json(lines[i].text, filled[i]) + '\n' : table.text();
+    results.push_back(result_of(lines[i], std::move(text), filled[i].notes));
   }
-  table.print();
-  for (const headway::FilledText& one : filled) task.note(one.notes);
+  return results;
 }
 
 int Fill::run() {
-  const headway::MaskFiller filler(task.model, task.loading());
-  task.for_each_batch([&](const std::vector<std::string>& batch) { fill(filler, batch); });
-  return kDone;
+  return task.run([this] {
+    const auto filler = std::make_shared<headway::MaskFiller>(task.model, task.loading());
+    return [this, filler](const Lines& lines) { return fill(*filler, lines); };
+  });
 }
 
 }  // namespace
@@ -78,7 +77,7 @@ void add_fill(Program& program) {
       ->capture_default_str()
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20).description(""));
   program.on_run(command, [options, texts] {
-    options->task.texts = texts_of(*texts);
+    options->task.lines.texts = texts_of(*texts);
     return options->run();
   });
 }

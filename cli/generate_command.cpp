@@ -35,7 +35,7 @@ void Generate::generate(const headway::TextGenerator& generator, const std::vect
   ids.reserve(batch.size());
   for (const std::string& prompt : batch) ids.push_back(writing.tokens ? parse_ids(prompt) : generator.encode(prompt));
   const std::vector<std::vector<headway::GeneratedText>> texts = generator.generate(ids, writing.options());
-  for (std::size_t i = 0; i < batch.size(); ++i) print_texts(writing, batch[i], ++number, texts[i]);
+  for (std::size_t i = 0; i < batch.size(); ++i) std::cout << shown_texts(writing, batch[i], ++number, texts[i]);
   std::cout.flush();
 }
 

@@ -138,18 +138,18 @@ headway::GenerateOptions WritingOptions::options() const {
   return chosen;
 }
 
-void print_texts(const WritingOptions& options, const std::string& prompt, std::int64_t number,
-                 const std::vector<headway::GeneratedText>& texts) {
+std::string shown_texts(const WritingOptions& options, const std::string& prompt, std::int64_t number,
+                        const std::vector<headway::GeneratedText>& texts) {
+  std::string all;
   if (options.json) {
-    std::cout << "{\"prompt\": " << json_string(prompt) << ", \"texts\": [";
-    for (std::size_t i = 0; i < texts.size(); ++i) std::cout << (i > 0 ? ", " : "") << json_text(texts[i]);
-    std::cout << "]}\n";
-    return;
+    for (const headway::GeneratedText& text : texts) all += (all.empty() ? "" : ", ") + json_text(text);
+    return "{\"prompt\": " + json_string(prompt) + ", \"texts\": [" + all + "]}\n";
   }
   for (const headway::GeneratedText& text : texts) {
-    if (texts.size() > 1) std::cout << number << '\t' << fixed(text.score, 4) << '\t';
-    std::cout << shown(options, text) << '\n';
+    if (texts.size() > 1) all += std::to_string(number) + '\t' + fixed(text.score, 4) + '\t';
+    all += shown(options, text) + '\n';
   }
+  return all;
 }
 
 }  // namespace cli

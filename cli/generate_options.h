@@ -45,7 +45,7 @@ struct WritingOptions {
 std::vector<std::int64_t> parse_ids(const std::string& text);
 
 // The texts of one prompt as a JSON object a line, or by lines.
-void print_texts(const WritingOptions& options, const std::string& prompt, std::int64_t number,
-                 const std::vector<headway::GeneratedText>& texts);
+std::string shown_texts(const WritingOptions& options, const std::string& prompt, std::int64_t number,
+                        const std::vector<headway::GeneratedText>& texts);
 
 }  // namespace cli

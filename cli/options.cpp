@@ -5,6 +5,7 @@
 
 #include "headway/error.h"
 #include "headway/threads.h"
+#include "launch.h"
 #include "text_io.h"
 
 namespace cli {
@@ -75,13 +76,19 @@ std::vector<std::string> texts_of(const CLI::Option& option) {
 
 void add_threads_option(CLI::App& command, int& threads) {
   command
-      .add_option("--threads", threads, "Compute with N threads; default: all processors. Results do not depend on it")
+      .add_option("--threads", threads,
+                  "Compute with N threads; default: all processors, under mpirun and srun this rank's share of "
+                  "them. Results do not depend on it")
       ->type_name("N")
       ->check(CLI::Range(1, 1024).description(""));
 }
 
 void use_threads(int threads) {
-  if (threads > 0) headway::set_num_threads(threads);
+  if (threads > 0) return headway::set_num_threads(threads);
+  // Ranks on one machine share its processors.
+  if (std::getenv("HEADWAY_NUM_THREADS") == nullptr && share_of_processors() > 0) {
+    headway::set_num_threads(share_of_processors());
+  }
 }
 
 void ModelOptions::add_to(CLI::App& command) {
@@ -106,11 +113,13 @@ headway::DType ModelOptions::numbers() const {
   return dtype == "bfloat16" ? headway::DType::bfloat16 : headway::DType::float16;
 }
 
+fs::path ModelOptions::directory() const { return model.empty() ? default_model() : fs::path(model); }
+
 headway::Translator ModelOptions::open() const {
   use_threads(threads);
   const headway::Device place = headway::Device::parse(device);
   if (place.is_cpu() && dtype != "float32") throw UsageError("--dtype is " + dtype + ", expected float32 on the CPU");
-  return headway::Translator(model.empty() ? default_model() : fs::path(model), place, numbers());
+  return headway::Translator(directory(), place, numbers());
 }
 
 void TranslationOptions::add_to(CLI::App& command) {

@@ -27,6 +27,8 @@ struct ModelOptions {
 
   void add_to(CLI::App& command);
   void add_device_to(CLI::App& command);
+  // Of the model: --model or the default.
+  std::filesystem::path directory() const;
   // The --dtype.
   headway::DType numbers() const;
   // Loads the model onto the device, after setting the number of threads.
@@ -59,7 +61,7 @@ std::vector<std::string> texts_of(const CLI::Option& option);
 std::string unguarded(std::string value);
 
 void add_threads_option(CLI::App& command, int& threads);
-// Sets the number of threads unless it is 0.
+// Sets the number of threads. 0: HEADWAY_NUM_THREADS, else under mpirun and srun this rank's share of the processors.
 void use_threads(int threads);
 
 // Sentence pairs of one file or of two parallel files, and how they are cleaned.

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "headway/info.h"
+#include "launch.h"
+#include "ranks.h"
 #include "text_io.h"
 
 namespace cli {
@@ -97,8 +99,9 @@ int Program::run(int argument_count, char** argument_list) {
   const auto report = [this](const std::string& what, int code) {
     std::cout.flush();
     const std::string name = full_name(*innermost());
-    std::cerr << name << ": " << visible_text(what) << (code == kWrongUsage ? " (see " + name + " --help)" : "")
-              << std::endl;
+    // In one piece, which launchers of ranks do not mix with what they say.
+    std::cerr << name + ": " + visible_text(what) + (code == kWrongUsage ? " (see " + name + " --help)\n" : "\n")
+              << std::flush;
     return code;
   };
   try {
@@ -106,10 +109,15 @@ int Program::run(int argument_count, char** argument_list) {
     return run_parsed();
   } catch (const CLI::ParseError& error) {
     // Help and version are not errors.
-    if (error.get_exit_code() == 0) return app_.exit(error);
+    if (error.get_exit_code() == 0) return launch().rank > 0 ? kDone : app_.exit(error);
     const bool has_inner = innermost()->get_require_subcommand_min() > 0;
+    if (launch().rank > 0) return kDone;  // rank 0 says it, and has the exit code
     return report(has_inner ? missing_command(arguments) : error.what(), kWrongUsage);
+  } catch (const ToldElsewhere& told) {
+    std::cout.flush();
+    return told.code();
   } catch (const UsageError& error) {
+    if (launch().rank > 0) return kDone;
     return report(error.what(), kWrongUsage);
   } catch (const std::bad_alloc&) {
     return report("not enough memory", kFailed);

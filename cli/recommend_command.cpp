@@ -71,6 +71,7 @@ History history_of(const std::string& text, const std::string& where) {
 
 std::string list_json(const std::vector<std::int64_t>& items) {
   std::vector<std::string> words;
+  words.reserve(items.size());
   for (const std::int64_t item : items) words.push_back(std::to_string(item));
   return "[" + joined(words, ", ") + "]";
 }
@@ -180,6 +181,7 @@ int Recommend::run() {
   InputTexts input({.command = "headway recommend"});
   for (auto lines = input.next(kHistoriesAtOnce); !lines.empty(); lines = input.next(kHistoriesAtOnce)) {
     std::vector<History> histories;
+    histories.reserve(lines.size());
     for (const std::string& line : lines) {
       histories.push_back(history_of(line, "history " + std::to_string(number + std::ssize(histories) + 1)));
     }

@@ -8,6 +8,7 @@
 
 #include "generate_options.h"
 #include "headway/text_to_text.h"
+#include "line_command.h"
 #include "options.h"
 #include "text_io.h"
 
@@ -25,54 +26,49 @@ struct Summarize {
   WritingOptions writing = {};
   std::string prefix = {};
   bool lines = false;
-  std::vector<std::string> texts = {};
-
-  std::int64_t number = 0;  // of the last text
+  LineCommand texts = {};
 
   int run();
-  void write(const headway::TextToText& writer, const std::vector<std::string>& batch);
+  LineWork work();
+  std::vector<LineResult> write(const headway::TextToText& writer, const Lines& batch) const;
 };
 
-void Summarize::write(const headway::TextToText& writer, const std::vector<std::string>& batch) {
+std::vector<LineResult> Summarize::write(const headway::TextToText& writer, const Lines& batch) const {
   const headway::TextToTextOptions options = {.prefix = prefix, .generate = writing.options()};
-  std::vector<headway::TextToTextResult> results;
+  std::vector<headway::TextToTextResult> written;
   if (writing.tokens) {
     std::vector<std::vector<std::int64_t>> ids;
     ids.reserve(batch.size());
-    for (const std::string& text : batch) ids.push_back(parse_ids(text));
-    results = writer.run(ids, options);
+    for (const Line& line : batch) ids.push_back(parse_ids(line.text));
+    written = writer.run(ids, options);
   } else {
-    results = writer.run(batch, options);
+    written = writer.run(line_texts(batch), options);
   }
+  std::vector<LineResult> results;
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    print_texts(writing, batch[i], ++number, results[i].best);
-    if (!results[i].truncated) continue;
-    std::cout.flush();
-    std::cerr << "headway summarize: text " << number << " is longer than the model can read, and was cut" << std::endl;
+    LineResult result = {.text = shown_texts(writing, batch[i].text, batch[i].number, written[i].best)};
+    if (written[i].truncated) {
+      result.notes.push_back("text " + std::to_string(batch[i].number) +
+                             " is longer than the model can read, and was cut");
+    }
+    results.push_back(std::move(result));
   }
-  std::cout.flush();
+  return results;
+}
+
+LineWork Summarize::work() {
+  texts.model = writing.model.empty() ? shipped_model("titles").string() : writing.model;
+  const auto writer = std::make_shared<headway::TextToText>(texts.model, writing.open());
+  return [this, writer](const Lines& batch) { return write(*writer, batch); };
 }
 
 int Summarize::run() {
-  const std::filesystem::path model = writing.model.empty() ? shipped_model("titles").string() : writing.model;
-  const headway::TextToText writer(model, writing.open());
-  if (!texts.empty()) {
-    write(writer, texts);
-    return kDone;
-  }
-  if (is_terminal(STDIN_FILENO)) std::cerr << "headway summarize: a text, Ctrl-D ends it" << std::endl;
-  InputOptions reading = {.long_texts = writing.tokens ? LongTexts::refused : LongTexts::shortened,
-                          .command = "headway summarize"};
-  if (!lines) {
-    reading.end = std::nullopt;
-    const std::vector<std::string> all = InputTexts(reading).next(1);
-    write(writer, {all.empty() ? std::string() : all.front()});
-    return kDone;
-  }
-  const auto most = static_cast<std::size_t>(writing.options().batch_size * 4);
-  InputTexts input(reading);
-  for (auto batch = input.next(most); !batch.empty(); batch = input.next(most)) write(writer, batch);
-  return kDone;
+  texts.reading.long_texts = writing.tokens ? LongTexts::refused : LongTexts::shortened;
+  texts.batch = static_cast<std::size_t>(writing.options().batch_size);
+  texts.most = texts.batch * 4;
+  texts.json = writing.json;
+  texts.by_lines = lines;
+  return texts.run([this] { return work(); });
 }
 
 }  // namespace
@@ -87,9 +83,10 @@ void add_summarize(Program& program) {
   command.add_option("--prefix", options->prefix, "Comes before every text, as T5's \"summarize: \"")
       ->type_name("TEXT");
   command.add_flag("--lines", options->lines, "Each line of standard input is a text; otherwise all of it is one");
+  options->texts.add_to(command);
   const CLI::Option* const texts = add_texts(command, "TEXT", "Texts to summarise; without any, standard input");
   program.on_run(command, [options, texts] {
-    options->texts = texts_of(*texts);
+    options->texts.texts = texts_of(*texts);
     return options->run();
   });
 }

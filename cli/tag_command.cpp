@@ -27,13 +27,11 @@ struct Tag {
   TaskCommand task = {};
   std::string aggregation = "simple";
 
-  // Of a text that is read in parts: how many of its bytes were in earlier parts, and the number of the last part.
-  std::int64_t bytes_before = 0;
-  std::int64_t part = 0;
+  std::int64_t bytes_before = 0;  // of a text that is read in parts: in those that were read
 
   int run();
-  void tag(const headway::TokenTagger& tagger, const std::vector<std::string>& batch);
-  void count_bytes(std::vector<headway::TaggedText>& tagged) const;
+  std::vector<LineResult> tag(const headway::TokenTagger& tagger, const Lines& lines);
+  void count_bytes(const Line& line, headway::TaggedText& tagged);
 };
 
 // `part` is 0 for a whole text.
@@ -50,46 +48,40 @@ std::string spans_json(const std::string& text, const headway::TaggedText& tagge
 }
 
 // Spans of parts count their bytes from the begin of the whole text.
-void Tag::count_bytes(std::vector<headway::TaggedText>& tagged) const {
-  if (!task.continues) return;
-  for (headway::TaggedSpan& span : tagged.front().spans) {
+void Tag::count_bytes(const Line& line, headway::TaggedText& tagged) {
+  if (line.part == 0) return;
+  if (line.part == 1) bytes_before = 0;
+  for (headway::TaggedSpan& span : tagged.spans) {
     span.begin += bytes_before;
     span.end += bytes_before;
   }
+  bytes_before += static_cast<std::int64_t>(line.text.size());
 }
 
-void Tag::tag(const headway::TokenTagger& tagger, const std::vector<std::string>& batch) {
+std::vector<LineResult> Tag::tag(const headway::TokenTagger& tagger, const Lines& lines) {
   headway::TagOptions options;
   options.aggregation = aggregations().at(aggregation);
   options.batch_tokens = task.batch_tokens;
-  std::vector<headway::TaggedText> tagged = tagger.tag(batch, options);
-  count_bytes(tagged);
-  Table table;
-  for (std::size_t i = 0; i < batch.size(); ++i) {
-    const bool continues = i == 0 && task.continues, goes_on = i + 1 == batch.size() && task.goes_on;
-    part = continues ? part + 1 : goes_on ? 1 : 0;
-    if (task.json) {
-      std::cout << spans_json(batch[i], tagged[i], part) << '\n';
-      continue;
-    }
-    const std::string number = std::to_string(task.number + static_cast<std::int64_t>(i) + 1);
+  std::vector<headway::TaggedText> tagged = tagger.tag(line_texts(lines), options);
+  std::vector<LineResult> results;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    count_bytes(lines[i], tagged[i]);
+    Table table;
     for (const headway::TaggedSpan& span : tagged[i].spans) {
-      table.add({number, visible_token(span.label), score_text(span.score), std::to_string(span.begin),
-                 std::to_string(span.end), shown_line(span.text)});
+      table.add({std::to_string(lines[i].number), visible_token(span.label), score_text(span.score),
+                 std::to_string(span.begin), std::to_string(span.end), shown_line(span.text)});
     }
+    std::string text = task.json ? spans_json(lines[i].text, tagged[i], lines[i].part) + '\n' : table.text();
+    results.push_back(result_of(lines[i], std::move(text), tagged[i].notes));
   }
-  table.print();
-  for (const headway::TaggedText& one : tagged) task.note(one.notes);
-  if (!task.goes_on) return;
-  const std::int64_t before = task.continues && batch.size() == 1 ? bytes_before : 0;
-  bytes_before = before + static_cast<std::int64_t>(batch.back().size());
-  --task.number;  // its next part has the same number
+  return results;
 }
 
 int Tag::run() {
-  const headway::TokenTagger tagger(task.model, task.loading());
-  task.for_each_batch([&](const std::vector<std::string>& batch) { tag(tagger, batch); });
-  return kDone;
+  return task.run([this] {
+    const auto tagger = std::make_shared<headway::TokenTagger>(task.model, task.loading());
+    return [this, tagger](const Lines& lines) { return tag(*tagger, lines); };
+  });
 }
 
 }  // namespace
@@ -97,14 +89,14 @@ int Tag::run() {
 void add_tag(Program& program) {
   CLI::App& command = program.add_command({"tag", "Names and other spans in texts, with labels", kTagExamples});
   const auto options = std::make_shared<Tag>();
-  options->task.long_texts = LongTexts::in_parts;
   const CLI::Option* const texts = options->task.add_to(command, "Directory of a model for token classification",
                                                         "Texts; without any, each line of standard input is one");
   command.add_option("--aggregation", options->aggregation, "How tokens become spans; none: each token by itself")
       ->capture_default_str()
       ->check(CLI::IsMember({"none", "simple", "first", "average", "max"}));
+  options->task.lines.reading.long_texts = LongTexts::in_parts;
   program.on_run(command, [options, texts] {
-    options->task.texts = texts_of(*texts);
+    options->task.lines.texts = texts_of(*texts);
     return options->run();
   });
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <sstream>
 
 #include "base/utf8.h"
 #include "headway/error.h"
@@ -18,8 +19,8 @@ constexpr std::size_t kLinesAtOnce = 4096;
 
 }  // namespace
 
-CLI::Option* TaskCommand::add_to(CLI::App& command, const std::string& model_text, const std::string& texts_text) {
-  name = command.get_name();
+CLI::Option* TaskCommand::add_to(CLI::App& command, const std::string& model_text, const std::string& texts_text,
+                                 bool with_output) {
   command.add_option("--model", model, model_text)->type_name("DIR")->required();
   add_threads_option(command, threads);
   command.add_option("--device", device, "Where to compute: cpu, or a GPU as cuda or cuda:N")
@@ -31,6 +32,10 @@ CLI::Option* TaskCommand::add_to(CLI::App& command, const std::string& model_tex
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24).description(""));
   command.add_flag("--json", json, "Write one JSON object for each text");
+  lines.reading.long_texts = LongTexts::shortened;
+  lines.most = kLinesAtOnce;
+  lines.in_columns = true;
+  lines.add_to(command, with_output);
   return add_texts(command, "TEXT", texts_text);
 }
 
@@ -44,45 +49,48 @@ headway::TaskOptions TaskCommand::loading() const {
   return options;
 }
 
-void TaskCommand::for_each_batch(const std::function<void(const std::vector<std::string>& batch)>& use) {
-  if (!texts.empty()) return use(texts);
-  if (is_terminal(STDIN_FILENO)) std::cerr << "headway " << name << ": a text a line, Ctrl-D ends" << std::endl;
-  InputTexts input({.long_texts = long_texts, .bytes_beside = bytes_beside, .command = "headway " + name});
-  for (auto batch = input.next(kLinesAtOnce); !batch.empty(); batch = input.next(kLinesAtOnce)) {
-    continues = input.continues();
-    goes_on = input.goes_on();
-    use(batch);
-    std::cout.flush();
-  }
+int TaskCommand::run(const std::function<LineWork()>& make_work) {
+  lines.model = model;
+  lines.json = json;
+  if (json) lines.in_columns = false;
+  return lines.run(make_work);
 }
 
-void TaskCommand::note(const headway::TextNotes& notes) {
-  ++number;
-  if (notes.none()) return;
-  std::cout.flush();
-  std::cerr << "headway " << name << ": text " << number << ": " << notes.describe() << std::endl;
+LineResult result_of(const Line& line, std::string text, const headway::TextNotes& notes) {
+  LineResult result = {.text = std::move(text)};
+  if (!notes.none()) result.notes.push_back("text " + std::to_string(line.number) + ": " + notes.describe());
+  return result;
+}
+
+std::string aligned(const std::string& text) {
+  std::vector<std::vector<std::string>> rows;
+  std::vector<std::size_t> widths;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::vector<std::string>& row = rows.emplace_back();
+    for (std::size_t begin = 0; begin <= line.size();) {
+      const std::size_t end = std::min(line.find('\t', begin), line.size());
+      row.push_back(line.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    widths.resize(std::max(widths.size(), row.size()), 0);
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      widths[i] = std::max(widths[i], static_cast<std::size_t>(headway::internal::count_characters(row[i])));
+    }
+  }
+  std::string result;
+  for (const std::vector<std::string>& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const auto width = static_cast<std::size_t>(headway::internal::count_characters(row[i]));
+      result += row[i] + (i + 1 < row.size() ? std::string(widths[i] + 2 - width, ' ') : "\n");
+    }
+  }
+  return result;
 }
 
 void Table::print() {
-  const bool aligned = is_terminal(STDOUT_FILENO);
-  std::vector<std::int64_t> widths;
-  for (const std::vector<std::string>& row : rows_) {
-    widths.resize(std::max(widths.size(), row.size()), 0);
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], headway::internal::count_characters(row[i]));
-    }
-  }
-  for (const std::vector<std::string>& row : rows_) {
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      const bool last = i + 1 == row.size();
-      std::cout << row[i];
-      if (last) break;
-      const std::int64_t missing = widths[i] - headway::internal::count_characters(row[i]);
-      std::cout << (aligned ? std::string(static_cast<std::size_t>(missing + 2), ' ') : "\t");
-    }
-    std::cout << '\n';
-  }
-  rows_.clear();
+  std::cout << (is_terminal(STDOUT_FILENO) ? aligned(text_) : text_);
+  text_.clear();
 }
 
 std::string score_text(double score) { return fixed(score, 4); }

@@ -7,12 +7,13 @@
 #include <vector>
 
 #include "headway/text_task.h"
+#include "line_command.h"
 #include "program.h"
 #include "text_io.h"
 
 namespace cli {
 
-// --model, --threads, --device, --dtype, --batch-tokens, --json, and texts.
+// --model, --threads, --device, --dtype, --batch-tokens, --json, --output, --resume, and texts.
 struct TaskCommand {
   std::string model = {};
   int threads = 0;
@@ -20,36 +21,35 @@ struct TaskCommand {
   std::string dtype = {};  // empty: as in the files
   std::int64_t batch_tokens = 0;
   bool json = false;
-  std::vector<std::string> texts = {};
-
-  LongTexts long_texts = LongTexts::shortened;
-  std::size_t bytes_beside = 0;  // memory that each text takes beside its own bytes
-  bool continues = false;        // whether the first text of a batch continues the last one of the batch before
-  bool goes_on = false;          // whether the last text of a batch goes on in the next one
-
-  std::string name = {};    // "classify"
-  std::int64_t number = 0;  // of the last text that was printed
+  LineCommand lines = {};  // texts as arguments or as lines, and what is done with results
 
   // Adds all options; `texts_text` describes what follows them.
-  CLI::Option* add_to(CLI::App& command, const std::string& model_text, const std::string& texts_text);
+  CLI::Option* add_to(CLI::App& command, const std::string& model_text, const std::string& texts_text,
+                      bool with_output = true);
   // Sets the number of threads; where and how to load the model.
   headway::TaskOptions loading() const;
-  // Calls use(batch) for the texts, or for the lines of standard input as they come.
-  void for_each_batch(const std::function<void(const std::vector<std::string>& batch)>& use);
-  // Counts a text, and prints what is to be said about it.
-  void note(const headway::TextNotes& notes);
+  // Makes the work, which loads the model, and has it done.
+  int run(const std::function<LineWork()>& make_work);
 };
 
 // Rows of cells: aligned columns on a terminal, tabs between them elsewhere.
 class Table {
  public:
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  void add(const std::vector<std::string>& row) { text_ += joined(row, "\t") + '\n'; }
+  // The rows with tabs between their cells.
+  const std::string& text() const { return text_; }
   // Prints the rows and forgets them.
   void print();
 
  private:
-  std::vector<std::vector<std::string>> rows_ = {};
+  std::string text_ = {};
 };
+
+// Lines with tabs between their cells in aligned columns.
+std::string aligned(const std::string& text);
+
+// The result of one text, which has the number of its line, with what is to be said about it.
+LineResult result_of(const Line& line, std::string text, const headway::TextNotes& notes);
 
 // Scores as tables show them.
 std::string score_text(double score);

@@ -14,6 +14,7 @@
 
 #include "base/cut_text.h"
 #include "base/files.h"
+#include "launch.h"
 
 namespace cli {
 namespace {
@@ -165,6 +166,8 @@ void write_file(const std::string& file, std::string_view text) {
   }
   headway::internal::replace_file(file, text);
 }
+
+bool is_terminal(int descriptor) { return launch().size == 1 && headway::internal::is_terminal(descriptor); }
 
 std::string fixed(double value, int digits) {
   char text[400];  // the largest double has 309 digits before the point

@@ -46,6 +46,8 @@ class InputTexts {
   // Whether the first of the last texts continues the last one before, and whether the last goes on in the next call.
   bool continues() const { return continues_; }
   bool goes_on() const { return goes_on_; }
+  // Whether next() would return without waiting for a slow writer, who may be in the middle of a text.
+  bool is_ready() const { return at_end_ || find_end() != std::string::npos || !is_waiting(); }
 
  private:
   bool fill();
@@ -77,12 +79,14 @@ std::vector<std::string> read_lines(const std::string& file);
 // Writes the text to the file atomically, or throws and leaves the file unchanged; "-" is standard output.
 void write_file(const std::string& file, std::string_view text);
 
-using headway::internal::is_terminal;
 using headway::internal::json_number;
 using headway::internal::json_string;
 using headway::internal::terminal_width;
 using headway::internal::visible_text;
 using headway::internal::visible_token;
+
+// Whether a person is there. Launchers of ranks put terminals of their own between a rank and a file: no person is.
+bool is_terminal(int descriptor);
 
 // A number with so many digits behind the point.
 std::string fixed(double value, int digits);

@@ -147,8 +147,9 @@ void add_transcribe_options(CLI::App& command, Transcribe& options) {
 }  // namespace
 
 void add_transcribe(Program& program) {
-  CLI::App& command = program.add_command(
-      {"transcribe", "What is said in sounds: WAV, FLAC, Ogg, MP3, of any rate and channels", kTranscribeExamples});
+  CLI::App& command =
+      program.add_command({"transcribe", "What is said in sounds: WAV, FLAC, Ogg and others, of any rate and channels",
+                           kTranscribeExamples});
   const auto options = std::make_shared<Transcribe>();
   add_transcribe_options(command, *options);
   const CLI::Option* const files = add_texts(command, "FILE", "Sound files")->required();

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <memory>
 
+#include "line_command.h"
 #include "options.h"
 #include "text_io.h"
 
@@ -15,6 +16,8 @@ constexpr const char* kTranslateExamples =
   headway translate --to en "Guten Morgen!" "Wie geht es dir?"
   headway translate --beam 1 --threads 2 < english.txt > german.txt
   headway translate --device cuda < english.txt > german.txt
+  headway translate --output german.txt < english.txt         (after a kill: the same with --resume)
+  mpirun -n 4 headway translate < english.txt > german.txt    (by four processes)
   headway translate --n-best 3 "Good night."      (number, score and text, by tabs)
   headway translate --json "Good night."          (an object a line))";
 
@@ -22,23 +25,20 @@ struct Translate {
   TranslationOptions translation;
   std::int64_t num_best = 1;
   bool json = false;
-  std::vector<std::string> texts = {};
+  LineCommand lines = {};
 
-  std::int64_t number = 0;  // of the last text
-  // Of a text that is read in parts: the number of the last part, the language of the first one, and whether anything
-  // was printed yet.
-  std::int64_t part = 0;
+  // Of a text that is read in parts: the language of the first one, and whether anything was written yet.
   std::string part_language = {};
-  bool part_printed = false;
+  bool part_written = false;
 
   int run();
-  void translate(const headway::Translator& translator, const std::vector<std::string>& batch);
-  void translate_part(const headway::Translator& translator, const std::string& text, bool goes_on);
-  void translate_input(const headway::Translator& translator);
-  void stream(const headway::Translator& translator, const std::string& text);
-  void print(const std::string& source, const headway::Translation& translation) const;
-  void print_note(const headway::Translation& translation) const;
-  bool streams() const { return translation.beam == 1 && !json && is_terminal(STDOUT_FILENO); }
+  LineWork work();
+  std::vector<LineResult> translate(const headway::Translator& translator, const Lines& batch);
+  LineResult translate_part(const headway::Translator& translator, const Line& line);
+  LineResult stream(const headway::Translator& translator, const Line& line) const;
+  std::string shown(const Line& line, const headway::Translation& translation) const;
+  headway::TranslateOptions search() const;
+  bool streams() const { return translation.beam == 1 && !json && lines.output.empty() && is_terminal(STDOUT_FILENO); }
 };
 
 // `part` is 0 for a whole text.
@@ -54,85 +54,99 @@ std::string json_line(const std::string& source, const headway::Translation& tra
   return line + "], \"note\": " + json_string(translation.notes.describe()) + "}";
 }
 
-void Translate::print_note(const headway::Translation& translation) const {
-  if (translation.notes.none()) return;
-  std::cout.flush();
-  std::cerr << "headway translate: text " << number << ": " << translation.notes.describe() << std::endl;
+std::vector<std::string> notes_of(const Line& line, const headway::Translation& translation) {
+  if (translation.notes.none()) return {};
+  return {"text " + std::to_string(line.number) + ": " + translation.notes.describe()};
 }
 
-void Translate::print(const std::string& source, const headway::Translation& translation) const {
-  if (json) {
-    std::cout << json_line(source, translation, part) << '\n';
-    return;
-  }
-  if (num_best == 1) {
-    std::cout << shown_line(translation.text) << '\n';
-    return;
-  }
-  for (std::size_t n = 0; n < translation.best.size(); ++n) {
-    std::cout << number << '\t' << fixed(translation.scores.at(n), 4) << '\t' << shown_line(translation.best[n])
-              << '\n';
-  }
-}
-
-void Translate::translate(const headway::Translator& translator, const std::vector<std::string>& batch) {
-  if (batch.size() == 1 && streams()) return stream(translator, batch[0]);
+headway::TranslateOptions Translate::search() const {
   headway::TranslateOptions options = translation.options();
   options.search.num_best = num_best;
-  const std::vector<headway::Translation> translations = translator.translate(batch, options);
-  for (std::size_t n = 0; n < batch.size(); ++n) {
-    ++number;
-    print(batch[n], translations[n]);
-    print_note(translations[n]);
+  return options;
+}
+
+std::string Translate::shown(const Line& line, const headway::Translation& translation) const {
+  if (json) return json_line(line.text, translation, line.part) + '\n';
+  if (num_best == 1) return shown_line(translation.text) + '\n';
+  std::string rows;
+  for (std::size_t n = 0; n < translation.best.size(); ++n) {
+    rows += std::to_string(line.number) + '\t' + fixed(translation.scores.at(n), 4) + '\t' +
+            shown_line(translation.best[n]) + '\n';
   }
-  std::cout.flush();
+  return rows;
 }
 
 // Translates a part of a long text. On standard output parts make one line, with --json an object each.
-void Translate::translate_part(const headway::Translator& translator, const std::string& text, bool goes_on) {
-  headway::TranslateOptions options = translation.options();
-  options.search.num_best = num_best;
-  if (part == 0) {
-    ++number;
-    part_printed = false;
+LineResult Translate::translate_part(const headway::Translator& translator, const Line& line) {
+  headway::TranslateOptions options = search();
+  if (line.part == 1) {
+    part_written = false;
   } else {
     options.to = part_language;
   }
-  ++part;
-  headway::Translation result = translator.translate({text}, options).at(0);
-  if (part == 1) part_language = result.to;
+  headway::Translation result = translator.translate({line.text}, options).at(0);
+  if (line.part == 1) part_language = result.to;
   result.notes.segments = 0;  // that there are parts was said
+  std::string text;
   if (json || num_best > 1) {
-    print(text, result);
+    text = shown(line, result);
   } else {
-    const std::string line = shown_line(result.text);
-    std::cout << (part_printed && !line.empty() ? " " : "") << line << (goes_on ? "" : "\n");
-    part_printed = part_printed || !line.empty();
+    const std::string words = shown_line(result.text);
+    text = (part_written && !words.empty() ? " " : "") + words + (line.goes_on ? "" : "\n");
+    part_written = part_written || !words.empty();
   }
-  std::cout.flush();
-  if (!result.notes.blank && !result.notes.empty) print_note(result);
-  if (!goes_on) part = 0;
+  const bool has_words = !result.notes.blank && !result.notes.empty;
+  return {.text = text, .notes = has_words ? notes_of(line, result) : std::vector<std::string>()};
 }
 
 // Shows a translation while it grows. Text that ends in the middle of a character waits for its end.
-void Translate::stream(const headway::Translator& translator, const std::string& text) {
+LineResult Translate::stream(const headway::Translator& translator, const Line& line) const {
   headway::TranslateOptions options = translation.options();
-  std::string shown;
-  const auto show = [&shown](const std::string& so_far) {
-    if (!so_far.starts_with(shown) || so_far.ends_with("\xEF\xBF\xBD")) return;
-    std::cout << shown_line(so_far.substr(shown.size())) << std::flush;
-    shown = so_far;
+  std::string so_far_shown;
+  const auto show = [&so_far_shown](const std::string& so_far) {
+    if (!so_far.starts_with(so_far_shown) || so_far.ends_with("\xEF\xBF\xBD")) return;
+    std::cout << shown_line(so_far.substr(so_far_shown.size())) << std::flush;
+    so_far_shown = so_far;
   };
   options.search.on_token = [&show](std::int64_t, const std::string& so_far) { show(so_far); };
-  const headway::Translation result = translator.translate({text}, options).at(0);
-  ++number;
-  if (result.text.starts_with(shown)) {
+  const headway::Translation result = translator.translate({line.text}, options).at(0);
+  LineResult rest = {.notes = notes_of(line, result)};
+  if (result.text.starts_with(so_far_shown)) {
     show(result.text);
-    std::cout << std::endl;
+    rest.text = "\n";
   } else {
-    std::cout << '\n' << shown_line(result.text) << std::endl;
+    rest.text = '\n' + shown_line(result.text) + '\n';
   }
-  print_note(result);
+  return rest;
+}
+
+std::vector<LineResult> Translate::translate(const headway::Translator& translator, const Lines& batch) {
+  if (batch.size() == 1 && batch.front().part == 0 && streams()) return {stream(translator, batch.front())};
+  Lines whole;
+  for (const Line& line : batch) {
+    if (line.part == 0) whole.push_back(line);
+  }
+  const std::vector<headway::Translation> translations =
+      whole.empty() ? std::vector<headway::Translation>() : translator.translate(line_texts(whole), search());
+  // Parts come one after another.
+  std::vector<LineResult> results;
+  auto translation = translations.begin();
+  for (const Line& line : batch) {
+    if (line.part > 0) {
+      results.push_back(translate_part(translator, line));
+      continue;
+    }
+    results.push_back({.text = shown(line, *translation), .notes = notes_of(line, *translation)});
+    ++translation;
+  }
+  return results;
+}
+
+LineWork Translate::work() {
+  const auto translator = std::make_shared<headway::Translator>(translation.model.open());
+  translation.to = language_code(*translator, "--to", translation.to);
+  lines.model = translation.model.directory();
+  return [this, translator](const Lines& batch) { return translate(*translator, batch); };
 }
 
 int Translate::run() {
@@ -140,35 +154,12 @@ int Translate::run() {
     throw UsageError("--n-best is " + std::to_string(num_best) + ", expected at most --beam, which is " +
                      std::to_string(translation.beam));
   }
-  const headway::Translator translator = translation.model.open();
-  translation.to = language_code(translator, "--to", translation.to);
-  if (!texts.empty()) {
-    translate(translator, texts);
-    return kDone;
-  }
-  if (is_terminal(STDIN_FILENO)) std::cerr << "headway translate: a text a line, Ctrl-D ends" << std::endl;
-  translate_input(translator);
-  return kDone;
-}
-
-void Translate::translate_input(const headway::Translator& translator) {
   // Several batches at a time, so that sentences of similar length are translated together.
-  const auto most = static_cast<std::size_t>(translation.options().search.batch_size * 16);
-  InputTexts input({.long_texts = LongTexts::in_parts, .command = "headway translate"});
-  for (auto batch = input.next(most); !batch.empty(); batch = input.next(most)) {
-    // Only the first and the last of them can be parts.
-    if (input.continues()) {
-      translate_part(translator, batch.front(), input.goes_on() && batch.size() == 1);
-      batch.erase(batch.begin());
-    }
-    std::vector<std::string> first_part;
-    if (input.goes_on() && !batch.empty()) {
-      first_part.push_back(std::move(batch.back()));
-      batch.pop_back();
-    }
-    if (!batch.empty()) translate(translator, batch);
-    if (!first_part.empty()) translate_part(translator, first_part.front(), /*goes_on=*/true);
-  }
+  lines.batch = static_cast<std::size_t>(translation.options().search.batch_size);
+  lines.most = lines.batch * 16;
+  lines.reading.long_texts = LongTexts::in_parts;
+  lines.json = json;
+  return lines.run([this] { return work(); });
 }
 
 }  // namespace
@@ -183,10 +174,11 @@ void add_translate(Program& program) {
       ->capture_default_str()
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{256}).description(""));
   command.add_flag("--json", options->json, "Write one JSON object for each text");
+  options->lines.add_to(command);
   const CLI::Option* const texts =
       add_texts(command, "TEXT", "Texts to translate; without any, each line of standard input is one");
   program.on_run(command, [options, texts] {
-    options->texts = texts_of(*texts);
+    options->lines.texts = texts_of(*texts);
     return options->run();
   });
 }

@@ -5,6 +5,8 @@
 
 #include "core/random.h"
 #include "headway/threads.h"
+#include "ops/attention.h"
+#include "ops/attention_checks.h"
 #include "support/bits.h"
 #include "support/cases.h"
 
@@ -81,6 +83,42 @@ TEST_P(AttentionDropout, HoldsForOneQuery) {
   const DropoutRule rule = DropoutRule::make(0.25, 3);
   for (int64_t h = 0; h < 4; ++h) {
     for (int64_t c = 0; c < 700; ++c) ASSERT_EQ(output.at({0, h, 0, c}) != 0, rule.keep(0, h, 0, c)) << h << " " << c;
+  }
+}
+
+// A part of a longer sequence and of more heads draws at its places there, whatever their alignment: with tiles and
+// with the way of one query, forward and backward.
+TEST_P(AttentionDropout, CountsFromThePlaceOfAPart) {
+  const DropoutRule rule = DropoutRule::make(0.5, 11);
+  constexpr std::pair<int64_t, int64_t> kPlaces[] = {{5, 7}, {16, 32}, {3, 0}, {0, 9}};
+  for (const auto& [row, column] : kPlaces) {
+    for (const int64_t queries : {70, 1}) {
+      const int64_t keys = queries == 1 ? 600 : 90;
+      const Tensor query = Tensor::randn({1, 2, queries, 16}, 1, GetParam());
+      const Tensor key = Tensor::randn({1, 2, keys, 16}, 2, GetParam());
+      auto problem = headway::internal::make_attention_problem("test", query, key, identity(1, 2, keys, GetParam()),
+                                                               {.dropout = 0.5, .seed = 11});
+      problem.first_head = 4;
+      problem.sequences[0].first_row = row;
+      problem.sequences[0].first_column = column;
+      const AttentionResult result = headway::internal::attention_forward(problem);
+      headway::AttentionGradients gradients;
+      const Tensor d_output = Tensor::full(result.output.shape(), 1, GetParam());
+      headway::internal::attention_backward_into(problem, {result.output, result.logsumexp, d_output, {}, {}}, {},
+                                                 gradients);
+      const std::vector<double> output = result.output.to_vector(), d_value = gradients.value.to_vector();
+      for (int64_t h = 0; h < 2; ++h) {
+        for (int64_t c = 0; c < keys; ++c) {
+          double sum = 0;  // of the weights that are kept: the gradient of the value
+          for (int64_t r = 0; r < queries; ++r) {
+            const double weight = output[static_cast<size_t>(((h * queries) + r) * keys + c)];
+            ASSERT_EQ(weight != 0, rule.keep(0, 4 + h, row + r, column + c)) << h << " " << r << " " << c;
+            sum += weight;
+          }
+          ASSERT_NEAR(d_value[static_cast<size_t>((h * keys + c) * keys)], sum, 0.02 * sum + 1e-6) << h << " " << c;
+        }
+      }
+    }
   }
 }
 

@@ -95,6 +95,8 @@ TEST(ImageCaptioner, MoreBeamsFindNoLessLikelyCaptions) {
 TEST(ImageCaptioner, NotesWhatBecameOfThePicture) {
   const ImageCaptioner captioner = tiny();
   EXPECT_EQ(captioner.caption(random_picture(1, 24, 24)).notes, "");
+  EXPECT_EQ(captioner.caption(random_picture(1, 12, 12)).notes, "");
+  EXPECT_EQ(captioner.caption(random_picture(1, 1, 1)).notes, "enlarged from 1 x 1 to 12 x 12 pixels");
   EXPECT_EQ(captioner.caption(random_picture(1, 24, 30)).notes, "stretched from 30 x 24 to 12 x 12 pixels");
   const ImageCaptioner cutting = tiny({.shortest = 12, .crop_height = 12, .crop_width = 12});
   EXPECT_EQ(cutting.caption(random_picture(1, 24, 30)).notes, "cut from 30 x 24 pixels to the middle");

@@ -187,6 +187,11 @@ TEST(SpokenDigits, three_digits) {
   EXPECT_GT(heard.words[1].start, 0.4);
   EXPECT_LT(heard.words[1].start, heard.words[2].start);
   EXPECT_LT(heard.words[2].start, heard.seconds - 0.3);
+
+  const Sound sound = headway::read_sound(root / "examples/speech/samples/three-digits.wav");
+  const Sound moment = {.samples = sound.samples.slice(0, 4000, 4080), .rate = sound.rate, .notes = {}};  // 10 ms
+  EXPECT_EQ(transcriber.transcribe(moment).text, "");
+  EXPECT_EQ(transcriber.transcribe(moment).notes, "no words were heard");
 }
 
 TEST(SoundWindows, are_cut_where_it_is_quiet) {

@@ -145,6 +145,21 @@ function eachLabel(first, end, step, paint) {
   for (let place = Math.ceil(first / step) * step; place < end; place += step) paint(place);
 }
 
+// What a label from `from` to `to` covers: the ticks of the keys that it would cut are covered whole.
+function groundBetweenTicks(context, layout, window, from, to) {
+  const ground = { from, to };
+  context.font = `12px ${FONT}`;
+  const axis = { start: window.x, length: window.width, pixels: layout.width };
+  eachTick(axisTicks("key"), axis, (text) => context.measureText(text).width + 10, (place, text) => {
+    const half = context.measureText(text).width / 2 + 1;
+    const centre = layout.left + place;
+    if (centre + half <= from || centre - half >= to) return;
+    ground.from = Math.min(ground.from, centre - half);
+    ground.to = Math.max(ground.to, centre + half);
+  });
+  return ground;
+}
+
 function paintTicks(context, layout, window, side) {
   const down = side === "query";
   context.font = `12px ${FONT}`;
@@ -187,11 +202,12 @@ function paintKeyLabel(context, layout, window, k, strong) {
   if (gridOf("key")) {
     context.font = `600 12px ${FONT}`;
     const half = context.measureText(token.text).width / 2;
+    const centre = Math.min(layout.total - half, Math.max(half, x));
+    const ground = groundBetweenTicks(context, layout, window, centre - half - 5, centre + half + 5);
     context.textAlign = "center";
     context.fillStyle = cssColor("--panel");
-    context.fillRect(Math.min(layout.total - 2 * half, Math.max(0, x - half)) - 5, layout.top - 22, 2 * half + 10, 20);
-    return paintLabel(context, token, { size: 12, strong, most: Infinity, y: layout.top - 11,
-      x: Math.min(layout.total - half, Math.max(half, x)) });
+    context.fillRect(ground.from, layout.top - 22, ground.to - ground.from, 20);
+    return paintLabel(context, token, { size: 12, strong, most: Infinity, y: layout.top - 11, x: centre });
   }
   context.save();
   context.translate(x + (layout.slanted ? -2 : 0), layout.top - 6);

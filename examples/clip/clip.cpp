@@ -295,6 +295,19 @@ int evaluate(example::Arguments& arguments) {
 
 // ---- using a model ----
 
+// Tells what reading and resizing made of a picture.
+headway::Picture read_and_tell(const std::filesystem::path& file, const headway::PictureInput& input) {
+  headway::Picture picture = headway::read_picture(file);
+  const std::int64_t height = picture.pixels.size(0), width = picture.pixels.size(1);
+  std::string notes = picture.notes;
+  if (height != input.height || width != input.width) {
+    notes += (notes.empty() ? "" : "; ") + std::string("resized from ") + std::to_string(width) + " x " +
+             std::to_string(height) + " to " + std::to_string(input.width) + " x " + std::to_string(input.height);
+  }
+  if (!notes.empty()) std::fprintf(stderr, "note: %s: %s\n", file.c_str(), notes.c_str());
+  return picture;
+}
+
 // The PNG and JPEG files of the arguments, those of folders in the order of their names.
 std::vector<std::filesystem::path> picture_files(const std::vector<std::string>& names, std::size_t first) {
   std::vector<std::filesystem::path> files;
@@ -320,11 +333,16 @@ int search(example::Arguments& arguments) {
   arguments.check_all_used();
   if (arguments.files().size() < 2) throw headway::Error("search: expected a text and pictures");
   const std::string& text = arguments.files()[0];
+  if (text.find_first_not_of(" \t\n") == std::string::npos) throw headway::Error("search: the text is empty");
   const std::vector<std::filesystem::path> files = picture_files(arguments.files(), 1);
   const headway::ClipModel clip = load_clip(directory);
   const headway::TextTokenizer tokenizer = headway::TextTokenizer::load(directory);
   const headway::PictureInput input = headway::PictureInput::load(directory);
   const emoji::TokenBatch tokens = emoji::token_batch(tokenizer, {text}, kLongestText);
+  if (tokenizer.tokenize(text).ids.size() > static_cast<std::size_t>(kLongestText)) {
+    std::fprintf(stderr, "note: of the text the first %lld words alone are read\n",
+                 static_cast<long long>(kLongestText - 2));
+  }
   for (std::int64_t i = 0; i < tokens.lengths[0]; ++i) {
     if (tokens.tokens.at({0, i}) == emoji::kUnknown) {
       std::fprintf(stderr, "note: \"%s\" has words that the model has never seen\n", text.c_str());
@@ -335,7 +353,7 @@ int search(example::Arguments& arguments) {
   const Tensor wanted = embed(clip, tokens).transpose(0, 1);  // [shared, 1]
   std::vector<std::pair<double, std::size_t>> found;
   for (std::size_t i = 0; i < files.size(); ++i) {
-    const Tensor pixels = headway::picture_tensor(headway::read_picture(files[i]), input).unsqueeze(0);
+    const Tensor pixels = headway::picture_tensor(read_and_tell(files[i], input), input).unsqueeze(0);
     found.emplace_back(-matmul(clip.embed_pictures(pixels).embeddings, wanted).item(), i);
   }
   std::sort(found.begin(), found.end());
@@ -377,9 +395,10 @@ int ask(example::Arguments& arguments) {
   const emoji::QuestionModel model = emoji::QuestionModel::load(directory / "ask.safetensors");
   const std::vector<std::int64_t> words = model.encode(question);
   const headway::ClipModel clip = load_clip(directory);
-  const headway::Picture picture = headway::read_picture(arguments.files()[0]);
+  const headway::PictureInput input = headway::PictureInput::load(directory);
+  const headway::Picture picture = read_and_tell(arguments.files()[0], input);
   const headway::NoGradGuard guard;
-  const Tensor pixels = headway::picture_tensor(picture, headway::PictureInput::load(directory)).unsqueeze(0);
+  const Tensor pixels = headway::picture_tensor(picture, input).unsqueeze(0);
   const auto result = model.forward(Tensor::from(words, {1, static_cast<std::int64_t>(words.size())}),
                                     clip.embed_pictures(pixels).hidden, headway::Weights::per_head);
   const double yes = softmax(result.logits).at({0, 1});

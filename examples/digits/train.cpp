@@ -119,9 +119,14 @@ int attend(example::Arguments& arguments) {
   if (arguments.files().size() != 2) throw headway::Error("attend: expected a picture and a model");
   const std::string& file = arguments.files()[0];
   const headway::PictureClassifier classifier(arguments.files()[1], {.dtype = headway::DType::float32});
+  const std::int64_t layers = static_cast<std::int64_t>(classifier.model().options().encoder.layers.size());
+  if (layer < 1 || layer > layers) {
+    throw headway::Error("--layer is " + std::to_string(layer) + ", expected 1 to " + std::to_string(layers));
+  }
   const headway::Picture picture = headway::read_picture(file, 1);
   const std::vector<headway::Picture> one = {picture};
   const headway::PictureClassification found = classifier.classify(one).front();
+  if (!found.notes.empty()) std::fprintf(stderr, "note: %s: %s\n", file.c_str(), found.notes.c_str());
   std::printf("%s: %s (%.1f%%)\n", file.c_str(), found.label().c_str(), 100.0 * found.score());
   const headway::AttentionRecord record = record_of(classifier, picture, found.label());
   if (!html.empty()) example::write_text(html, headway::attention_html(record));

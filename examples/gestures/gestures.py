@@ -39,6 +39,8 @@ def forward(weights, layers, points):
 
 weights, layers = load(pathlib.Path(sys.argv[1]))
 rows = np.loadtxt(sys.argv[2], delimiter=",", dtype=np.float32, ndmin=2)
+if rows.shape[1] not in (32, 33):
+    sys.exit(f"{sys.argv[2]}: rows of {rows.shape[1]} numbers, expected x and y of 16 points, or those after a class")
 with headway.no_grad():
     logits, attention = forward(weights, layers, rows[:, -32:].reshape(-1, 16, 2))
 for number, row in enumerate(logits, 1):

@@ -12,6 +12,8 @@ namespace {
 
 using headway::Error;
 
+constexpr double kLargest = 1e6;  // beyond it float32 has no room left for what the layers compute
+
 Row parse_row(const std::string& line, bool with_label, const std::string& about) {
   std::istringstream stream(line);
   std::vector<double> numbers;
@@ -24,6 +26,9 @@ Row parse_row(const std::string& line, bool with_label, const std::string& about
     }
     if (end == 0 || field.find_first_not_of(" \r", end) != std::string::npos || !std::isfinite(numbers.back())) {
       throw Error(about + ": \"" + field + "\" is not a number");
+    }
+    if (std::abs(numbers.back()) > kLargest) {
+      throw Error(about + ": " + field + " is too large, expected widths and heights of the picture");
     }
   }
   const std::size_t coordinates = 2 * kPoints;
@@ -59,6 +64,7 @@ std::vector<Row> read_rows(const std::filesystem::path& path, bool with_label) {
   if (!stream) throw Error(file.string() + ": cannot be read");
   std::vector<Row> rows;
   for (std::string line; std::getline(stream, line);) {
+    if (rows.empty() && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);  // as spreadsheets begin their files
     rows.push_back(parse_row(line, with_label, file.string() + ", line " + std::to_string(rows.size() + 1)));
   }
   if (rows.empty()) throw Error(file.string() + ": has no rows");

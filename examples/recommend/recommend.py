@@ -11,19 +11,22 @@ import headway
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
+def items_of(text):
+    return [int(item) for item in text.replace(",", " ").split()]
+
+
 def without(history, place):
     return history[:place] + history[place + 1 :]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("history", nargs="?", default="17,4,902")
+    parser.add_argument("history", nargs="?", default="17,4,902", type=items_of)
     parser.add_argument("--model", default=ROOT / "models" / "video-games")
     parser.add_argument("--count", type=int, default=10)
     arguments = parser.parse_args()
-    history = [int(item) for item in arguments.history.split(",")]
     recommender = headway.SequenceRecommender(arguments.model)
-    found = recommender.recommend(history, count=arguments.count)
+    found = recommender.recommend(arguments.history, count=arguments.count)
     if found.note:
         print(found.note)
     for item in found.items:

@@ -1,6 +1,7 @@
 // Spoken digits: trains a model of Whisper's layout on strings of them, and counts its errors.
 //
 //   example_speech train DATA --output DIR [--also VOICES] [--from MODEL] [--steps N] [--resume]
+//   example_speech batches DATA [--steps N] [--seed N] > FILE
 //   example_speech evaluate DATA [MODEL] [--part test|validation] [--strings N] [--beams N]
 //   example_speech make-samples DATA DIR
 //
@@ -11,6 +12,7 @@
 #include <headway/transcriber.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iomanip>
 #include <iostream>
@@ -73,6 +75,31 @@ std::vector<Speaker> synthetic_speakers(const std::filesystem::path& folder) {
   return speakers;
 }
 
+struct Batch {
+  headway::Tensor features;  // [batch, bins, frames]
+  std::vector<DigitString> strings;
+};
+
+// The batch of a step, which follows from the seed and the step alone.
+Batch make_batch(const std::vector<Speaker>& speakers, const std::vector<Speaker>& others, StringOptions options,
+                 const Stage& stage, std::int64_t step) {
+  options.seconds = stage.seconds;
+  options.fewest = 1;
+  options.most = stage.most_digits;
+  options.for_training = true;
+  std::vector<headway::Tensor> features;
+  Batch batch;
+  for (std::int64_t i = 0; i < stage.batch; ++i) {
+    const auto index = static_cast<std::uint64_t>(step * 64 + i);
+    Random random(options.seed + 1, index);
+    const bool synthetic = !others.empty() && random.chance(0.35);
+    batch.strings.push_back(make_string(synthetic ? others : speakers, index, options));
+    features.push_back(masked_features(batch.strings.back().samples, stage.seconds, random));
+  }
+  batch.features = headway::stack(features);
+  return batch;
+}
+
 headway::TransformerModel loaded_model(const std::filesystem::path& directory) {
   return headway::TransformerModel::load(directory, {.dtype = headway::DType::float32, .mapped = false});
 }
@@ -89,30 +116,41 @@ int train(example::Arguments& arguments) {
   const headway::TransformerModel model = from.empty() ? new_model() : loaded_model(from);
   std::cerr << speakers.size() << " speakers, " << others.size() << " synthetic voices; " << model.parameter_count()
             << " parameters\n";
-  example::train(model, run, [&](const headway::BatchPosition& position) {
-    std::vector<headway::Tensor> features;
-    std::vector<DigitString> strings;
+  const auto loss_of = [&](const headway::BatchPosition& position) {
     const Stage stage = from.empty() ? stage_of(position.index, run.steps) : kLastStage;
-    const StringOptions options = {.seed = run.seed,
-                                   .seconds = stage.seconds,
-                                   .fewest = 1,
-                                   .most = stage.most_digits,
-                                   .for_training = true,
-                                   .wide = !from.empty()};
-    for (std::int64_t i = 0; i < stage.batch; ++i) {
-      const auto index = static_cast<std::uint64_t>(position.index * 64 + i);
-      Random random(run.seed + 1, index);
-      const bool synthetic = !others.empty() && random.chance(0.35);
-      strings.push_back(make_string(synthetic ? others : speakers, index, options));
-      features.push_back(masked_features(strings.back().samples, stage.seconds, random));
-    }
-    const Target target = target_of(strings);
+    const Batch batch = make_batch(speakers, others, {.seed = run.seed, .wide = !from.empty()}, stage, position.index);
+    const Target target = target_of(batch.strings);
     const headway::Tensor logits =
-        model.forward({.features = headway::stack(features), .target = target.inputs}).logits;  // [batch, length, 12]
+        model.forward({.features = batch.features, .target = target.inputs}).logits;  // [batch, length, 12]
     return headway::BatchLoss{headway::cross_entropy(logits, target.outputs, {.label_smoothing = 0.05}), stage.batch};
-  });
+  };
+  if (run.steps > 0) example::train(model, run, loss_of);  // else the initial weights alone are written
   model.eval();
   save_directory(model, run.output);
+  return 0;
+}
+
+// Writes the batches of a run to the standard output, for the same training elsewhere (bench/speech_torch.py). Of each
+// batch: its size and its frames as int32, the decoder's inputs and outputs as int64, the features as float32.
+int batches(example::Arguments& arguments) {
+  const std::int64_t steps = arguments.integer("steps", 5000), seed = arguments.integer("seed", 1);
+  arguments.check_all_used();
+  const std::vector<Speaker> speakers = read_speakers(arguments.files().at(0), "train");
+  const auto write = [](const void* data, std::int64_t bytes) {
+    std::cout.write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes));
+  };
+  for (std::int64_t step = 0; step < steps && std::cout; ++step) {
+    const Batch batch =
+        make_batch(speakers, {}, {.seed = static_cast<std::uint64_t>(seed)}, stage_of(step, steps), step);
+    const Target target = target_of(batch.strings);
+    const std::array<std::int32_t, 2> sizes = {static_cast<std::int32_t>(batch.features.size(0)),
+                                               static_cast<std::int32_t>(batch.features.size(2))};
+    write(sizes.data(), sizeof sizes);
+    write(target.inputs.data<std::int64_t>(), target.inputs.element_count() * 8);
+    write(target.outputs.data<std::int64_t>(), target.outputs.element_count() * 8);
+    write(batch.features.data<float>(), batch.features.element_count() * 4);
+  }
+  if (!std::cout.flush()) throw headway::Error("the standard output cannot be written");
   return 0;
 }
 
@@ -220,11 +258,15 @@ int make_samples(example::Arguments& arguments) {
 int run(int count, char** words) {
   example::Arguments arguments(count, words);
   const std::map<std::string, std::pair<std::size_t, int (*)(example::Arguments&)>> commands = {
-      {"train", {1, train}}, {"evaluate", {1, evaluate}}, {"make-samples", {2, make_samples}}};
+      {"train", {1, train}},
+      {"batches", {1, batches}},
+      {"evaluate", {1, evaluate}},
+      {"make-samples", {2, make_samples}}};
   const auto found = commands.find(arguments.command());
   if (found == commands.end() || arguments.files().size() < found->second.first) {
     throw headway::Error(
-        "expected: example_speech train DATA --output DIR | evaluate DATA [MODEL] | make-samples DATA DIR, where DATA "
+        "expected: example_speech train DATA --output DIR | batches DATA | evaluate DATA [MODEL] | make-samples DATA "
+        "DIR, where DATA "
         "is the unpacked spoken-digits");
   }
   return found->second.second(arguments);

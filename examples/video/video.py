@@ -41,10 +41,8 @@ def forward(config, model, clip):
     x = model["tokens"](headway.ops.activate(model["patches"](pixels), "gelu"))
     x = x + model["space_positions"] + model["time_positions"].reshape([times, 1, -1])
     for name in (f"layers.{i}." for i in range(config["layers"])):
-        x = x + model[name + "space"](model[name + "space_norm"](x))  # [times, places, width]
-        x = x.transpose(0, 1).contiguous()
-        x = x + model[name + "time"](model[name + "time_norm"](x))  # [places, times, width]
-        x = x.transpose(0, 1).contiguous()
+        x = (x + model[name + "space"](model[name + "space_norm"](x))).transpose(0, 1).contiguous()
+        x = (x + model[name + "time"](model[name + "time_norm"](x))).transpose(0, 1).contiguous()
         x = x + model[name + "feed_forward"](model[name + "feed_forward_norm"](x))
     memory = model["norm"](x.reshape([1, times * len(blocks), -1]))
     answers, weights = model["answer"](model["questions"].reshape([1, 2, -1]), memory, return_weights=True)
@@ -54,7 +52,9 @@ def forward(config, model, clip):
 
 config, model = load(pathlib.Path(sys.argv[1]))
 for file in sys.argv[2:]:
-    clip = headway.read_picture(file, 1).pixels.reshape(config["side"], config["frames"], -1).transpose(1, 0, 2)
+    strip, side, frames = headway.read_picture(file, 1).pixels, config["side"], config["frames"]
+    if strip.shape != (side, frames * side, 1):
+        sys.exit(f"{file}: {strip.shape[1]} x {strip.shape[0]} pixels, expected {frames} frames of {side} x {side}")
     with headway.no_grad():
-        action, digit, _ = forward(config, model, clip)
+        action, digit, _ = forward(config, model, strip.reshape(side, frames, side).transpose(1, 0, 2))
     print(f"{file}: digit {digit.argmax()} {ACTIONS[action.argmax()]}")

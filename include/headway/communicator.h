@@ -130,8 +130,9 @@ class HEADWAY_API Communicator {
   std::shared_ptr<internal::RankGroup> group_;  // null: one rank alone
 };
 
-// Runs work(rank's communicator) on `size` threads and returns when all have ended. The first exception that leaves one
-// of them ends the others' waiting and is thrown here, as an Error that begins with "rank R: " where it is one.
+// Runs work(rank's communicator) on `size` threads and returns when all have ended. Each thread has a random state of
+// its own, which begins as the caller's. The first exception that leaves one of them ends the others' waiting and is
+// thrown here, as an Error that begins with "rank R: " where it is one.
 HEADWAY_API void run_ranks(int size, const std::function<void(const Communicator&)>& work);
 
 }  // namespace v0

@@ -72,6 +72,9 @@ struct TrainingOptions {
 
   // The ranks that train together; by default one alone. See train().
   Communicator ranks = {};
+  // So many neighbouring ranks compute one batch together, each its share of the tokens: loss_of() is called with the
+  // same position on all of them, under a SequenceParallelGuard, and returns a loss whose sum over them is the batch's.
+  int context_parallel = 1;
   std::int64_t bucket_bytes = 4 << 20;  // gradients of about so many bytes are sent at once
 };
 

@@ -35,6 +35,9 @@ struct TrainingRunOptions {
   // every rank; a run that goes on with another number of ranks, which must divide the batches of a step, keeps their
   // number. Evaluations and the test are reported on rank 0.
   Communicator ranks = {};
+  // As in TrainingOptions: the tokens of a batch are shared out to so many neighbouring ranks. For tasks with a loss
+  // for every token.
+  int context_parallel = 1;
 };
 
 }  // namespace v0

@@ -1,6 +1,7 @@
 // One call of attention, checked and complete: the input of every backend.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -19,6 +20,9 @@ struct Sequence {
   std::int64_t key_length = 0;    // rows that belong to it, padding included
   std::int64_t key_count = 0;     // non-padding rows
   std::int64_t query_offset = 0;  // position of the first query among the keys
+  // Where it is a part of a longer sequence: the places of its first query and first key there, for dropout.
+  std::int64_t first_row = 0;
+  std::int64_t first_column = 0;
 };
 
 struct AttentionProblem {
@@ -45,8 +49,17 @@ struct AttentionProblem {
   bool packed = false;
   std::vector<Sequence> sequences;  // none where a batch that is not packed has no queries
 
+  // Where it is a part of a larger problem.
+  std::int64_t first_head = 0;  // the place of the first query head there, for dropout
+  bool part_of_keys = false;    // output and log-sum-exp of the backward are over more keys than these, and its sinks
+
   // Query heads that share a key/value head.
   std::int64_t group() const { return kv_heads == 0 ? 1 : heads / kv_heads; }
+  // Whether dropout begins elsewhere than at the first row, column and head.
+  bool shifts_dropout() const {
+    const auto is_shifted = [](const Sequence& s) { return s.first_row != 0 || s.first_column != 0; };
+    return dropout.threshold != 0 && (first_head != 0 || std::ranges::any_of(sequences, is_shifted));
+  }
 };
 
 // The backward's inputs beside the problem; absent gradients are undefined tensors.

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/attention_merge.h"
 #include "backend/attention_problem.h"
 #include "backend/compare_tasks.h"
 #include "backend/decoding_tasks.h"
@@ -17,7 +18,9 @@
 #include "backend/pointwise_tasks.h"
 #include "backend/rotary_problem.h"
 #include "backend/rowwise_tasks.h"
+#include "base/check.h"
 #include "core/device_memory.h"
+#include "headway/transport.h"
 
 namespace headway::inline v0::internal {
 
@@ -110,6 +113,9 @@ class Backend : public DeviceMemory {
   // float32 or float64 sums.
   virtual void attention_backward(const AttentionProblem& problem, const AttentionBackwardInputs& inputs,
                                   AttentionGradients& gradients) = 0;
+  // Whether the output and the gradients of 16-bit tensors may be allocated in float32, and are then not rounded.
+  virtual bool writes_attention_sums() const = 0;
+  virtual void merge_attention(const AttentionMerge& task) = 0;
 
   // ---- decoding: indices and positions are read where they are ----
   virtual void embed_step(const EmbedStep& task) = 0;
@@ -121,6 +127,13 @@ class Backend : public DeviceMemory {
   virtual void take_best(const TakeBest& task) = 0;
   virtual void gather_rows(const GatherRows& task) = 0;
 
+  // ---- ranks ----
+  // NCCL: what joins the ranks that pass the same to open_nccl(), one GPU each; 128 bytes, made by one of them.
+  virtual std::string new_nccl_id() { fail_without_nccl(); }
+  virtual std::shared_ptr<Transport> open_nccl(const std::string& /*id*/, int /*rank*/, int /*size*/) {
+    fail_without_nccl();
+  }
+
   // Gradients are accumulated by binary().
   void accumulate(DType dtype, std::int64_t count, void* sum, const void* more) final {
     binary({.operation = Binary::add,
@@ -129,6 +142,11 @@ class Backend : public DeviceMemory {
             .a = static_cast<const std::byte*>(sum),
             .b = static_cast<const std::byte*>(more),
             .result = static_cast<std::byte*>(sum)});
+  }
+
+ private:
+  [[noreturn]] void fail_without_nccl() {
+    fail("NCCL: a rank on ", description(), " cannot use it, expected an NVIDIA GPU");
   }
 };
 

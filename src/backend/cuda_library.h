@@ -2,12 +2,9 @@
 #pragma once
 
 #include "backend/registry.h"
+#include "base/interface_hash.h"
 
 namespace headway::inline v0::internal {
-
-// A hash of the headers through which both libraries call each other, written by cmake/interface_hash.cmake. Virtual
-// functions and struct members are found by their offsets, so only libraries with the same hash fit together.
-extern const char* const kInterfaceHash;
 
 // const char* headway_cuda_interface(): the kInterfaceHash that the library was built with. Called first.
 inline constexpr const char* kCudaInterfaceName = "headway_cuda_interface";

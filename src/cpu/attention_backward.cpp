@@ -38,7 +38,7 @@ class BackwardPlan {
   void run() {
     row_statistics();
     const bool dots_weights = inputs_.d_weights.defined() && problem_.weights_of == WeightsOf::softmax;
-    const bool is_large = has_large_logsumexp(inputs_.logsumexp);
+    const bool is_large = !problem_.part_of_keys && has_large_logsumexp(inputs_.logsumexp);
     if (dots_weights || is_large) pack_keys();
     if (is_large) find_references();
     if (dots_weights) add_weights_dot();

@@ -47,7 +47,9 @@ std::vector<ScoreRule> make_rules(const AttentionProblem& problem) {
       rule.bias = plane_of(problem.bias, sequence, h);
       rule.dropout = problem.dropout;
       rule.dropout_batch = static_cast<std::int64_t>(s);
-      rule.dropout_head = h;
+      rule.dropout_head = problem.first_head + h;
+      rule.dropout_row = sequence.first_row;
+      rule.dropout_column = sequence.first_column;
       rules.push_back(rule);
     }
   }

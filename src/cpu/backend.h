@@ -56,6 +56,8 @@ class CpuBackend final : public HostMemory<Backend> {
   void attention(const AttentionProblem& problem, AttentionResult& result) override;
   void attention_backward(const AttentionProblem& problem, const AttentionBackwardInputs& inputs,
                           AttentionGradients& gradients) override;
+  bool writes_attention_sums() const override { return true; }
+  void merge_attention(const AttentionMerge& task) override;
 
   void embed_step(const EmbedStep& task) override;
   void linear_step(const LinearStep& task) override;

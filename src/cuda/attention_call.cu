@@ -12,6 +12,7 @@ bool are_alike(const AttentionProblem& problem) {
   for (const Sequence& sequence : problem.sequences) {
     const Sequence& first = problem.sequences.front();
     if (sequence.key_count != first.key_count || sequence.query_offset != first.query_offset) return false;
+    if (sequence.first_row != first.first_row || sequence.first_column != first.first_column) return false;
   }
   return true;
 }
@@ -62,6 +63,8 @@ UploadedCall::UploadedCall(const AttentionProblem& problem) : problem_(problem) 
   if (!problem.alibi_slopes.empty()) call_.alibi_slopes = keep(problem.alibi_slopes);
   if (!problem.sinks.empty()) call_.sinks = keep(problem.sinks);
   call_.dropout = problem.dropout;
+  call_.first_head = problem.first_head;
+  call_.part_of_keys = problem.part_of_keys;
   call_.sequence_count = static_cast<std::int64_t>(problem.sequences.size());
   if (call_.sequence_count == 0) return;
   call_.first_sequence = problem.sequences.front();

@@ -70,6 +70,8 @@ struct AttentionCall {
   const double* alibi_slopes = nullptr;  // (sequences, heads), or null
   const double* sinks = nullptr;         // (heads), or null
   DropoutRule dropout;
+  std::int64_t first_head = 0;  // for dropout: the place of the first head
+  bool part_of_keys = false;    // a log-sum-exp is over more keys than these
 
   std::int64_t sequence_count = 0;
   const Sequence* sequences = nullptr;  // (sequence_count); null: all are like `first_sequence`, one per batch entry

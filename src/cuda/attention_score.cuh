@@ -131,6 +131,8 @@ struct ScoreRule {
 
   // Which of the weights of query q and keys k to k + 3 are kept.
   __device__ void find_kept(std::int64_t q, std::int64_t k, bool (&kept)[4]) const {
+    q += sequence.first_row;
+    k += sequence.first_column;
     const std::uint32_t threshold = call.dropout.threshold;
     std::uint32_t word = 0;  // the draws of an even key and the one after it
 #pragma unroll
@@ -141,11 +143,11 @@ struct ScoreRule {
     }
   }
 
-  // The word of the dropout's draws that belongs to query q and key k.
+  // The word of the dropout's draws that belongs to query q and key k of the whole sequence.
   __device__ std::uint32_t draw_pair(std::int64_t q, std::int64_t k) const {
     const auto words = philox4x32_7(
         {static_cast<std::uint32_t>((q / 16) * 8 + q % 8), static_cast<std::uint32_t>((k / 16) * 4 + (k % 8) / 2),
-         static_cast<std::uint32_t>(head), static_cast<std::uint32_t>(index)},
+         static_cast<std::uint32_t>(call.first_head + head), static_cast<std::uint32_t>(index)},
         philox_key(call.dropout.seed));
     // Chosen by comparison: an array with a computed index would not stay in registers.
     const bool is_right = k % 16 >= 8;

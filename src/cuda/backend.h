@@ -66,6 +66,8 @@ class CudaBackend final : public Backend {
   void attention(const AttentionProblem& problem, AttentionResult& result) override;
   void attention_backward(const AttentionProblem& problem, const AttentionBackwardInputs& inputs,
                           AttentionGradients& gradients) override;
+  bool writes_attention_sums() const override { return false; }
+  void merge_attention(const AttentionMerge& task) override;
 
   void embed_step(const EmbedStep& task) override;
   void linear_step(const LinearStep& task) override;
@@ -76,7 +78,9 @@ class CudaBackend final : public Backend {
   void take_best(const TakeBest& task) override;
   void gather_rows(const GatherRows& task) override;
 
- private:
+  std::string new_nccl_id() override;
+  std::shared_ptr<Transport> open_nccl(const std::string& id, int rank, int size) override;
+
   // Makes the GPU current while it lives, and the caller's again after it.
   class OnGpu {
    public:
@@ -94,6 +98,8 @@ class CudaBackend final : public Backend {
     int index_;
     int previous_ = 0;
   };
+
+ private:
   OnGpu on_gpu() const { return OnGpu(index_); }
 
   int index_;

@@ -452,7 +452,7 @@ bool hopper_attention_backward(const AttentionProblem& problem, const AttentionB
   allocate_sums((p.head_count + per_launch - 1) / per_launch, has_rest, p, passes, memory);
 
   prepare_backward_rows(p, passes);
-  if (adds_to_scores(problem)) refine_large_rows(p, passes);
+  if (adds_to_scores(problem) && !problem.part_of_keys) refine_large_rows(p, passes);
   if (passes.sinks != nullptr && gradients.sinks.defined()) {
     passes.d_sinks = gradients.sinks.raw_data();
     passes.sinks_dtype = gradients.sinks.dtype();

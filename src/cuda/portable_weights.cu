@@ -15,11 +15,11 @@ struct ReferenceArguments {
   TileTable tiles;  // of the queries
 };
 
-// Whether the logarithm of a row's sum would be lost in its log-sum-exp.
+// Whether the logarithm of a row's sum would be lost in its log-sum-exp, and these keys suffice to find it.
 template <typename A>
-__device__ bool is_large(A logsumexp) {
+__device__ bool is_large(const AttentionCall& call, A logsumexp) {
   const A magnitude = fabs(logsumexp);
-  return magnitude >= A(1024) && magnitude <= std::numeric_limits<A>::max();
+  return !call.part_of_keys && magnitude >= A(1024) && magnitude <= std::numeric_limits<A>::max();
 }
 
 // Maxima and sums of the rows of one tile of queries.
@@ -55,13 +55,13 @@ __global__ void __launch_bounds__(Tile<T>::kThreads, Tile<T>::kBlocks)
     A logsumexp[4];
     read_rows(static_cast<const A*>(a.logsumexp) + first_row, query, rule.sequence.query_length, logsumexp);
     bool has_large = false;
-    for (int i = 0; i < 4; ++i) has_large = has_large || is_large(logsumexp[i]);
+    for (int i = 0; i < 4; ++i) has_large = has_large || is_large(a.call, logsumexp[i]);
     RowSums<T> sums;
     if (__syncthreads_or(has_large)) sums = sum_rows<T>(tile, rule, place.first);
     if (tile.column() != 0) continue;
     for (int i = 0; i < 4 && query + i < rule.sequence.query_length; ++i) {
       A reference = logsumexp[i] == kMasked<A> ? -kMasked<A> : logsumexp[i], rest = A(0);
-      if (is_large(logsumexp[i])) {
+      if (is_large(a.call, logsumexp[i])) {
         if (a.call.sinks) sums.add_sink(i, static_cast<A>(a.call.sinks[rule.head]));
         reference = sums.maximum[i];
         rest = log(sums.sum[i]);

@@ -177,21 +177,21 @@ Tensor Communicator::all_gather(const Tensor& share, const std::vector<std::int6
   return result;
 }
 
+// Characters travel four to an element, since copies of other element types of one byte change them.
 std::vector<std::string> Communicator::all_gather(const std::string& text) const {
   if (!group_) return {text};
+  const auto words_of = [](std::int64_t characters) { return (characters + 3) / 4; };
   const Tensor lengths = all_gather(Tensor::from({static_cast<std::int64_t>(text.size())}, {1}));
-  std::vector<std::int64_t> counts(lengths.data<std::int64_t>(), lengths.data<std::int64_t>() + size());
-  // Characters travel as an element type of one byte, whose values nobody looks at.
-  Tensor own = Tensor::empty({static_cast<std::int64_t>(text.size())}, DType::boolean);
+  std::vector<std::int64_t> counts;
+  for (int other = 0; other < size(); ++other) counts.push_back(words_of(lengths.data<std::int64_t>()[other]));
+  const Tensor own = Tensor::zeros({counts[at(rank())]}, DType::int32);
   if (!text.empty()) std::memcpy(own.raw_data(), text.data(), text.size());
   const Tensor all = all_gather(own, counts);
   std::vector<std::string> texts;
   const char* next = static_cast<const char*>(all.raw_data());
-  for (const std::int64_t count : counts) {
-    texts.emplace_back(next, static_cast<std::size_t>(count));
-    next += count;
+  for (int other = 0; other < size(); next += 4 * counts[at(other)], ++other) {
+    texts.emplace_back(next, static_cast<std::size_t>(lengths.data<std::int64_t>()[other]));
   }
-  texts[at(rank())] = text;  // a copy of one boolean element is true or false
   return texts;
 }
 

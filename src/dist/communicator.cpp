@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/check.h"
+#include "core/random_stream.h"
 #include "dist/engines.h"
 #include "dist/group.h"
 #include "dist/local_transport.h"
@@ -14,9 +15,6 @@
 #include "headway/version.h"
 
 namespace headway::inline v0 {
-
-Transport::Messages::~Messages() = default;
-Transport::~Transport() = default;
 
 // ---- transfers ----
 
@@ -128,7 +126,8 @@ void run_ranks(int size, const std::function<void(const Communicator&)>& work) {
   FirstFailure failure;
   std::vector<std::thread> threads;
   for (Communicator& ranks : Communicator::local(size)) {
-    threads.emplace_back([&failure, &work, ranks = std::move(ranks)]() mutable {
+    threads.emplace_back([&failure, &work, random = random_state(), ranks = std::move(ranks)]() mutable {
+      const internal::OwnRandomStream stream(random);
       try {
         work(ranks);
       } catch (...) {

@@ -8,6 +8,9 @@
 
 namespace headway::inline v0::internal {
 
+// How many processes the environment says that mpirun or srun started: 1 where it says nothing, 0 where it says that a
+// launcher did, but not how many there are.
+int launched_processes();
 // Whether the environment says that mpirun or srun started the program with more than one process.
 bool started_by_launcher();
 

@@ -11,7 +11,7 @@ namespace headway::inline v0 {
 namespace internal {
 namespace {
 
-constexpr AttentionMedium kList = {.kind = MediumKind::list};
+AttentionMedium list_medium() { return {.kind = MediumKind::list}; }
 
 std::string item_name(std::int64_t item) { return "item " + std::to_string(item); }
 
@@ -27,7 +27,7 @@ AttentionPart self_attention(const TransformerModel& model, const std::vector<st
   const ModelResult seen = model.forward(
       {.tokens = Tensor::from(read, {1, std::ssize(read)}), .weights = Weights::per_head, .last_only = true});
   AttentionPart part = {.name = "decoder", .queries = {}, .keys = {}, .layers = {}};
-  part.query_medium = part.key_medium = kList;
+  part.query_medium = part.key_medium = list_medium();
   for (const std::int64_t item : read) part.queries.push_back(item_name(item));
   part.keys = part.queries;
   for (const Tensor& layer : seen.decoder_weights) {
@@ -38,7 +38,7 @@ AttentionPart self_attention(const TransformerModel& model, const std::vector<st
 
 AttentionPart sources(const Recommendations& found, const std::vector<std::string>& read) {
   AttentionPart part = {.name = "cross", .queries = {}, .keys = read, .layers = {}};
-  part.key_medium = kList;
+  part.key_medium = list_medium();
   std::vector<float> shares;
   for (const RecommendedItem& item : found.items) {
     part.queries.push_back(item_name(item.item));

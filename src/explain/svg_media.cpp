@@ -164,8 +164,9 @@ void draw_tiles(MediaCanvas& canvas, const MediaRows& rows) {
   const double width = (kMediaInner - static_cast<double>(columns - 1) * kTileGap) / static_cast<double>(columns);
   const double height = width * aspect_of(medium);
   for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t row_of_tiles = i / columns;
     const double x = kMediaMargin + static_cast<double>(i % columns) * (width + kTileGap);
-    const double y = canvas.y + static_cast<double>(i / columns) * (height + 52);
+    const double y = canvas.y + static_cast<double>(row_of_tiles) * (height + 52);
     canvas.body += window_of(medium, size, 0, x, y, width, height);
     if (i == 0) {
       canvas.body += rounded(x, y, width, height, 2) + svg_text(x, y + height + 21, "the picture", " class=\"muted\"");
@@ -179,7 +180,8 @@ void draw_tiles(MediaCanvas& canvas, const MediaRows& rows) {
                             " text-anchor=\"end\" class=\"muted small\"") +
                    "\n";
   }
-  canvas.y += static_cast<double>((count + columns - 1) / columns) * (height + 52) + 2;
+  const std::int64_t rows_of_tiles = (count + columns - 1) / columns;
+  canvas.y += static_cast<double>(rows_of_tiles) * (height + 52) + 2;
   draw_legend(canvas, rows, "percentages: the weight of the brightest patch");
 }
 
@@ -206,8 +208,9 @@ void draw_frames(MediaCanvas& canvas, const MediaRows& rows) {
     }
     const double most_share = std::max(1e-9, *std::max_element(shares.begin(), shares.end()));
     for (std::int64_t frame = 0; frame < medium.frames; ++frame) {
+      const std::int64_t row_of_frames = frame / columns;
       const double x = kMediaMargin + static_cast<double>(frame % columns) * (width + kGap);
-      const double y = canvas.y + static_cast<double>(frame / columns) * (height + kBars + 4);
+      const double y = canvas.y + static_cast<double>(row_of_frames) * (height + kBars + 4);
       const double share = shares[static_cast<std::size_t>(frame)];
       canvas.body += window_of(medium, size, frame, x, y, width, height);
       canvas.body += lit_frame(medium, light, frame, svg_box(x, y, width, height));
@@ -215,7 +218,8 @@ void draw_frames(MediaCanvas& canvas, const MediaRows& rows) {
           "<rect fill=\"#2f74b5\"" + svg_box(x, y + height + 4, width * share / most_share, 5) + " rx=\"1\"/>";
       canvas.body += svg_text(x, y + height + 22, percent_text(share), " class=\"muted small\"") + "\n";
     }
-    canvas.y += static_cast<double>((medium.frames + columns - 1) / columns) * (height + kBars + 4) + 10;
+    const std::int64_t rows_of_frames = (medium.frames + columns - 1) / columns;
+    canvas.y += static_cast<double>(rows_of_frames) * (height + kBars + 4) + 10;
   }
   draw_legend(canvas, rows,
               whole_frames(medium) ? "percentages: the weight of each frame; the strongest are clear"

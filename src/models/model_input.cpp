@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "dist/sequence_guard.h"
 #include "models/model_front.h"
 #include "nn/attention_masks.h"
 
@@ -164,6 +165,7 @@ StackResult run_unpacked(const TransformerStack& stack, const char* function, co
 StackResult run_stack(const TransformerStack& stack, const StackOptions& options, const char* function,
                       const StackInput& input) {
   const bool has_bias = options.positions == PositionKind::relative_bias;
+  if (has_bias && input.packed.defined()) check_not_cut(function, "a packed batch with relative positions");
   return has_bias && input.packed.defined() ? run_unpacked(stack, function, input) : stack.forward(function, input);
 }
 

@@ -25,18 +25,20 @@ std::int64_t relative_bucket(std::int64_t distance, const RelativeBuckets& bucke
   return first + std::min(exact + farther, count - 1);
 }
 
-Tensor relative_bias(const Embedding& table, const RelativeBuckets& buckets, std::int64_t queries, std::int64_t keys) {
+Tensor relative_bias(const Embedding& table, const RelativeBuckets& buckets, const std::vector<std::int64_t>& queries,
+                     std::int64_t keys) {
   std::vector<std::int64_t> of_distance;  // from -(keys - 1) to queries' last key, which is 0 or above
   for (std::int64_t distance = 1 - keys; distance < keys; ++distance) {
     of_distance.push_back(relative_bucket(distance, buckets));
   }
   std::vector<std::int64_t> indices;  // (queries, keys)
-  indices.reserve(static_cast<std::size_t>(queries * keys));
-  for (std::int64_t query = keys - queries; query < keys; ++query) {
+  const std::int64_t count = std::ssize(queries);
+  indices.reserve(static_cast<std::size_t>(count * keys));
+  for (const std::int64_t query : queries) {
     const auto begin = of_distance.begin() + (keys - 1 - query);
     indices.insert(indices.end(), begin, begin + keys);
   }
-  const Tensor values = table.forward(Tensor::from(indices, {queries, keys}));  // [queries, keys, heads]
+  const Tensor values = table.forward(Tensor::from(indices, {count, keys}));  // [queries, keys, heads]
   return values.permute({2, 0, 1}).contiguous().unsqueeze(0);
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "dist/sequence_guard.h"
 #include "models/model_initial_values.h"
 #include "models/model_input.h"
 #include "models/text_rows.h"
@@ -124,6 +125,9 @@ void finish_model(const char* function, const TransformerModel::Parts& parts, co
   const HeadOptions& head = parts.options.head;
   const bool classifies_texts = head.kind == HeadKind::sequence;
   if (!parts.pooler && !parts.head) return;
+  if (parts.pooler || classifies_texts || last_only) {
+    internal::check_not_cut(function, "what one token of a text says for all, as a pooler or a classifier's head,");
+  }
   TextRows texts;
   if (parts.pooler || classifies_texts || last_only) texts = internal::rows_of(text);
   if (parts.pooler) result.pooled = parts.pooler->forward(first_rows(function, result.hidden, texts));
@@ -155,6 +159,7 @@ void set_memory(const StackInput& source, const Tensor& hidden, StackInput& targ
     target.memory_padding_mask = source.padding_mask;
     return;
   }
+  internal::check_not_cut(kForward, "a packed batch of sources");
   const TextRows texts = internal::rows_of(source);
   target.memory = padded_rows(hidden, texts);
   target.memory_lengths = lengths_of(texts);

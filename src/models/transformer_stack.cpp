@@ -1,9 +1,11 @@
 #include "models/transformer_stack.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 
 #include "base/check.h"
+#include "dist/sequence_guard.h"
 #include "models/model_front.h"
 #include "models/relative_bias.h"
 #include "nn/attention_masks.h"
@@ -107,6 +109,8 @@ struct TransformerStack::Parts {
   // What positions and token types add: [length, width] or [batch, length, width]; undefined: nothing.
   Tensor added_rows(const StackInput& input, const Tensor& positions) const;
   Tensor embed(const StackInput& input, const Tensor& positions) const;
+  StackInput share_of(const char* function, const SequenceParallelGuard& guard, const StackInput& input,
+                      Tensor& positions) const;
 };
 
 TransformerStack::TransformerStack(const StackOptions& options, const TransformerModelOptions& model,
@@ -243,10 +247,27 @@ Tensor TransformerStack::Parts::embed(const StackInput& input, const Tensor& pos
   return embedding_dropout.forward(x);
 }
 
-StackResult TransformerStack::forward(const char* function, const StackInput& input) const {
+// Where sequences are cut over ranks: this rank's tokens and their positions. Lengths and masks stay those of all.
+StackInput TransformerStack::Parts::share_of(const char* function, const SequenceParallelGuard& guard,
+                                             const StackInput& input, Tensor& positions) const {
+  if (front) check_not_cut(function, "a model that reads features");
+  if (input.cache) check_not_cut(function, "a cache");
+  const SequenceShares shares = guard.shares(input.length);
+  const int rank = guard.ranks().rank();
+  StackInput own = input;
+  own.length = shares.size(rank);
+  own.tokens = shares.take(input.tokens, rank, 1);
+  if (input.token_types.defined()) own.token_types = shares.take(input.token_types, rank, 1);
+  positions = positions.defined() ? shares.take(positions, rank, positions.rank() - 1) : shares.positions(rank);
+  return own;
+}
+
+StackResult TransformerStack::forward(const char* function, const StackInput& whole) const {
   const Parts& parts = *parts_;
-  const Tensor positions = parts.positions_of(function, input);
-  const std::int64_t cached = input.cache ? input.cache->length() : 0, length = input.length;
+  Tensor positions = parts.positions_of(function, whole);
+  const SequenceParallelGuard* guard = SequenceParallelGuard::current();
+  const StackInput input = guard ? parts.share_of(function, *guard, whole, positions) : whole;
+  const std::int64_t cached = input.cache ? input.cache->length() : 0;
   BlockInput call = {.x = parts.embed(input, positions),
                      .lengths = input.lengths,
                      .padding_mask = input.padding_mask,
@@ -261,11 +282,17 @@ StackResult TransformerStack::forward(const char* function, const StackInput& in
                                       [](const BlockOptions& layer) { return layer.rotary.has_value(); });
   if (has_rotary && positions.defined()) call.positions = positions.to(call.x.device());
   if (parts.relative_bias) {
+    std::vector<std::int64_t> queries(static_cast<std::size_t>(input.length));  // their positions among the keys
+    std::iota(queries.begin(), queries.end(), cached);
+    if (guard) {
+      const Tensor own = guard->shares(whole.length).positions(guard->ranks().rank());
+      std::copy_n(own.data<std::int64_t>(), own.element_count(), queries.begin());
+    }
     call.bias = relative_bias(*parts.relative_bias,
                               {.count = parts.options.relative_buckets,
                                .max_distance = parts.options.relative_max_distance,
                                .bidirectional = !parts.is_decoder},
-                              length, cached + length);
+                              queries, cached + whole.length);
   }
   StackResult result;
   BlockLink link;

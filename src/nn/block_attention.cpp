@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "dist/sequence_guard.h"
 #include "headway/random.h"
 #include "nn/attention_masks.h"
 #include "nn/initial_values.h"
@@ -27,7 +28,11 @@ std::int64_t text_length(const BlockInput& input) {
   const auto greatest = [](const Tensor& values) {
     return values.element_count() == 0 ? 0 : static_cast<std::int64_t>(max(values.to(DType::int64)).item());
   };
-  if (input.positions.defined()) return input.positions.element_count() == 0 ? 0 : greatest(input.positions) + 1;
+  if (input.positions.defined()) {
+    const std::int64_t own = input.positions.element_count() == 0 ? 0 : greatest(input.positions) + 1;
+    const SequenceParallelGuard* guard = SequenceParallelGuard::current();
+    return guard ? static_cast<std::int64_t>(guard->ranks().all_reduce(static_cast<double>(own), Reduce::max)) : own;
+  }
   if (input.lengths.defined() && !input.cache) return greatest(input.lengths.tensor());
   return (input.cache ? input.cache->length() : 0) + input.x.size(1);
 }
@@ -127,9 +132,9 @@ void BlockAttention::set_common(const BlockInput& input, AttentionOptions& optio
   }
 }
 
-AttentionOptions BlockAttention::self_options(const BlockInput& input, std::int64_t key_length) const {
+AttentionOptions BlockAttention::self_options(const BlockInput& input, std::int64_t key_length,
+                                              std::int64_t cached) const {
   AttentionOptions options;
-  const std::int64_t cached = key_length - input.x.size(1);
   if (input.packed.defined()) {
     options.cu_query_lengths = input.packed;
     options.cu_key_lengths = input.packed;
@@ -167,13 +172,27 @@ BlockAttentionResult BlockAttention::finish(const AttentionResult& attended) con
 
 BlockAttentionResult BlockAttention::attend_self(const BlockInput& input) const {
   const std::int64_t length = input.x.size(1);
+  if (const SequenceParallelGuard* guard = SequenceParallelGuard::current()) return attend_self_over(*guard, input);
   if (!input.cache && !options_.rotary && !options_.query_key_norm) {
     const std::array<HeadsIn, 3> heads = project(input.x);
-    return finish(attention_of_heads(heads[0], heads[1], heads[2], self_options(input, length)));
+    return finish(attention_of_heads(heads[0], heads[1], heads[2], self_options(input, length, 0)));
   }
   auto [query, key, value] = separate(input.x, input);
   if (input.cache) std::tie(key, value) = input.cache->append(key, value);
-  return finish(attention(query, key, value, self_options(input, key.size(2))));
+  return finish(attention(query, key, value, self_options(input, key.size(2), key.size(2) - length)));
+}
+
+// The sequences are cut over ranks.
+BlockAttentionResult BlockAttention::attend_self_over(const SequenceParallelGuard& guard,
+                                                      const BlockInput& input) const {
+  if (input.cache) check_not_cut(kBlock, "a cache");
+  const std::int64_t whole = whole_length(kBlock, guard, input.x.size(1));
+  BlockInput own = input;
+  if (options_.rotary && !input.positions.defined()) {
+    own.positions = guard.shares(whole).positions(guard.ranks().rank()).to(input.x.device());
+  }
+  const auto [query, key, value] = separate(input.x, own);
+  return finish(sequence_attention(query, key, value, self_options(own, whole, 0), guard.ranks(), guard.options()));
 }
 
 BlockAttentionResult BlockAttention::attend_memory(const BlockInput& input) const {
@@ -184,17 +203,26 @@ BlockAttentionResult BlockAttention::attend_memory(const BlockInput& input) cons
     key.source = key_->forward(input.memory);
     value.source = value_->forward(input.memory);
   }
+  const SequenceParallelGuard* guard = SequenceParallelGuard::current();
+  if (guard && input.memory_cache) check_not_cut(kBlock, "a cache");
+  const std::int64_t key_length = is_cached ? input.memory_cache->length()
+                                  : guard   ? whole_length(kBlock, *guard, input.memory.size(1))
+                                            : input.memory.size(1);
   AttentionOptions options;
   set_masks({.key_lengths = input.memory_lengths, .padding = input.memory_padding_mask},
             {.function = kBlock,
              .batch = input.x.size(0),
              .heads = options_.heads,
              .query_length = input.x.size(1),
-             .key_length = is_cached ? input.memory_cache->length() : input.memory.size(1),
+             .key_length = key_length,
              .dtype = input.x.dtype(),
              .device = input.x.device()},
             options);
   set_common(input, options);
+  if (guard) {
+    return finish(sequence_attention(query.view(query.source), key.view(key.source), value.view(value.source), options,
+                                     guard->ranks(), guard->options()));
+  }
   if (!input.memory_cache) return finish(attention_of_heads(query, key, value, options));
   if (!is_cached) input.memory_cache->append(key.view(key.source), value.view(value.source));
   return finish(attention(query.view(query.source), input.memory_cache->keys(), input.memory_cache->values(), options));

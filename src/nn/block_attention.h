@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 
+#include "headway/sequence_parallel.h"
 #include "headway/transformer_block.h"
 #include "nn/block_norm.h"
 #include "ops/attention_heads.h"
@@ -33,7 +34,8 @@ class BlockAttention : public Module {
   // The same as tensors [batch, heads, length, head_dim], normed and rotated.
   std::array<Tensor, 3> separate(const Tensor& x, const BlockInput& input) const;
   RotaryOptions rotary_options(const BlockInput& input) const;
-  AttentionOptions self_options(const BlockInput& input, std::int64_t key_length) const;
+  BlockAttentionResult attend_self_over(const SequenceParallelGuard& guard, const BlockInput& input) const;
+  AttentionOptions self_options(const BlockInput& input, std::int64_t key_length, std::int64_t cached) const;
   // What self-attention and attention to a memory share.
   void set_common(const BlockInput& input, AttentionOptions& options) const;
   Tensor heads_of(const Tensor& projected, std::int64_t heads) const;

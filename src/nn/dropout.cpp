@@ -1,4 +1,5 @@
 #include "base/check.h"
+#include "dist/sequence_guard.h"
 #include "headway/layers.h"
 #include "headway/random.h"
 #include "ops/linear.h"
@@ -12,25 +13,25 @@ Dropout::Dropout(double probability) : probability_(probability) {
 
 Tensor Dropout::forward(const Tensor& x) const {
   if (probability_ == 0 || !is_training()) return x;
-  return dropout(x, probability_, next_random_seed());
+  return dropout(x, probability_, internal::seed_of_rank(next_random_seed()));
 }
 
 Tensor Dropout::forward(const Linear& linear, const Tensor& x) const {
   if (probability_ == 0 || !is_training()) return linear.forward(x);
   return internal::linear_dropout(x, linear.weight().get(), linear.bias().get(), linear.options().activation,
-                                  probability_, next_random_seed());
+                                  probability_, internal::seed_of_rank(next_random_seed()));
 }
 
 Tensor Dropout::add_to(const Tensor& x, const Tensor& y) const {
   if (probability_ == 0 || !is_training()) return add(x, y);
-  return add_dropout(x, y, probability_, next_random_seed());
+  return add_dropout(x, y, probability_, internal::seed_of_rank(next_random_seed()));
 }
 
 AddNorm Dropout::add_to(const Tensor& x, const Tensor& y, const LayerNorm& norm) const {
   const bool drops = probability_ > 0 && is_training();
   return add_dropout_norm(x, y,
                           {.probability = drops ? probability_ : 0,
-                           .seed = drops ? next_random_seed() : 0,
+                           .seed = drops ? internal::seed_of_rank(next_random_seed()) : 0,
                            .weight = norm.weight().get(),
                            .bias = norm.bias().get(),
                            .epsilon = norm.options().epsilon});

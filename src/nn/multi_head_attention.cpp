@@ -2,9 +2,11 @@
 #include "headway/multi_head_attention.h"
 
 #include <array>
+#include <utility>
 
 #include "base/check.h"
 #include "core/tensor_impl.h"
+#include "dist/sequence_guard.h"
 #include "headway/random.h"
 #include "nn/attention_masks.h"
 #include "nn/initial_values.h"
@@ -141,7 +143,7 @@ struct MultiHeadAttention::Call {
   Tensor dropped(const Tensor& projected) const {
     const double probability = layer.options_.projection_dropout;
     if (probability == 0 || !layer.is_training() || !projected.defined()) return projected;
-    return dropout(projected, probability, next_random_seed());
+    return dropout(projected, probability, internal::seed_of_rank(next_random_seed()));
   }
 
   // A projection with its dropout.
@@ -255,6 +257,7 @@ struct MultiHeadAttention::Call {
   AttentionResult attend() const {
     const std::array<HeadsIn, 3> heads = project_all();
     const std::int64_t extra_keys = (layer.bias_k_.defined() ? 1 : 0) + (layer.options_.add_zero_attn ? 1 : 0);
+    if (const SequenceParallelGuard* guard = SequenceParallelGuard::current()) return attend_over(*guard, heads);
     if (!input.cache && !layer.options_.rotary && extra_keys == 0) {
       return internal::attention_of_heads(heads[0], heads[1], heads[2], attention_options(length(input.key), 0));
     }
@@ -264,13 +267,40 @@ struct MultiHeadAttention::Call {
     return result;
   }
 
+  // The sequences are cut over ranks: queries, keys and values are this rank's tokens.
+  AttentionResult attend_over(const SequenceParallelGuard& guard, const std::array<HeadsIn, 3>& heads) const {
+    constexpr const char* kName = "MultiHeadAttention";
+    if (input.cache) internal::check_not_cut(kName, "a cache");
+    if (layer.bias_k_.defined() || layer.options_.add_zero_attn) {
+      internal::check_not_cut(kName, "a layer with add_bias_kv or add_zero_attn");
+    }
+    const std::int64_t key_length = internal::whole_length(kName, guard, length(input.key));
+    const std::int64_t query_length = internal::whole_length(kName, guard, length(input.query));
+    Tensor query = heads[0].view(heads[0].source), key = heads[1].view(heads[1].source);
+    if (layer.options_.rotary) {
+      const auto rotated = [&](const Tensor& x, std::int64_t whole) {
+        RotaryOptions options = *layer.options_.rotary;
+        const Tensor positions = guard.shares(whole).positions(guard.ranks().rank());
+        const std::int64_t offset = std::exchange(options.offset, 0);
+        for (std::int64_t i = 0; i < positions.element_count(); ++i) positions.data<std::int64_t>()[i] += offset;
+        options.positions = positions.to(x.device());
+        return rotary(x, options);
+      };
+      query = rotated(query, query_length);
+      key = rotated(key, key_length);
+    }
+    AttentionOptions options = attention_options(key_length, 0);
+    if (options.causal == Causal::bottom_right) options.query_offset = key_length - query_length;
+    return sequence_attention(query, key, heads[2].view(heads[2].source), options, guard.ranks(), guard.options());
+  }
+
   MultiHeadAttentionResult run() const {
     const AttentionResult attended = attend();
     // [batch, heads, length, head_dim] -> [batch, length, features], or length first.
     const Tensor rows = length_first ? attended.output.permute({2, 0, 1, 3}) : attended.output.transpose(1, 2);
     Tensor output = layer.out_proj_.forward(rows.reshape({rows.size(0), rows.size(1), rows.size(2) * rows.size(3)}));
     if (layer.options_.output_dropout > 0 && layer.is_training()) {
-      output = dropout(output, layer.options_.output_dropout, next_random_seed());
+      output = dropout(output, layer.options_.output_dropout, internal::seed_of_rank(next_random_seed()));
     }
     if (batched) return {output, attended.weights};
     return {output.squeeze(0), attended.weights.defined() ? attended.weights.squeeze(0) : Tensor()};

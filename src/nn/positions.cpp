@@ -1,18 +1,24 @@
 #include "base/check.h"
+#include "dist/sequence_guard.h"
 #include "headway/layers.h"
+#include "headway/ops.h"
 #include "nn/device_copies.h"
 #include "nn/initial_values.h"
 
 namespace headway::inline v0 {
 namespace {
 
-// Rows offset .. offset + length of a table, for x [batch, length, width] or [length, width].
+// Rows offset .. offset + length of a table, for x [batch, length, width] or [length, width]; where sequences are cut
+// over ranks, those of this rank's tokens.
 Tensor rows_for(const char* name, const Tensor& table, const Tensor& x, std::int64_t offset) {
   internal::check(x.rank() >= 2 && x.size(-1) == table.size(1), name, ": x is ", x, ", expected [batch, length, ",
                   table.size(1), "]");
-  internal::check(offset >= 0 && offset <= table.size(0) && x.size(-2) <= table.size(0) - offset, name, ": positions ",
-                  offset, " to ", offset + x.size(-2), " are asked for, and max_length is ", table.size(0));
-  return table.slice(0, offset, offset + x.size(-2));
+  const SequenceParallelGuard* guard = SequenceParallelGuard::current();
+  const std::int64_t length = guard ? internal::whole_length(name, *guard, x.size(-2)) : x.size(-2);
+  internal::check(offset >= 0 && offset <= table.size(0) && length <= table.size(0) - offset, name, ": positions ",
+                  offset, " to ", offset + length, " are asked for, and max_length is ", table.size(0));
+  const Tensor rows = table.slice(0, offset, offset + length);
+  return guard ? embedding(rows, guard->shares(length).positions(guard->ranks().rank())) : rows;
 }
 
 void check_options(const char* name, const PositionsOptions& options) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "dist/sequence_guard.h"
 #include "nn/attention_masks.h"
 #include "nn/block_attention.h"
 #include "nn/block_chain.h"
@@ -100,13 +101,17 @@ void check_block_memory(const BlockInput& input, const BlockOptions& options) {
 BlockInput checked_block_input(const BlockInput& input, const BlockOptions& options) {
   check(input.x.defined() && input.x.rank() == 3 && input.x.size(2) == options.width, kTransformerBlock, ": x is ",
         input.x, ", expected [batch, length, ", options.width, "]");
-  const std::int64_t key_length = input.x.size(1) + (input.cache ? input.cache->length() : 0);
+  const SequenceParallelGuard* guard = SequenceParallelGuard::current();
+  const std::int64_t key_length = guard ? whole_length(kTransformerBlock, *guard, input.x.size(1))
+                                        : input.x.size(1) + (input.cache ? input.cache->length() : 0);
   check_block_masks(input, key_length);
   check_block_memory(input, options);
   BlockInput checked = input;
   checked.lengths = checked_lengths(kTransformerBlock, "lengths", input.lengths, input.x.size(0), key_length);
   if (input.packed.defined() && options.rotary && !input.positions.defined()) {
-    checked.positions = packed_positions(input.packed).to(input.x.device());
+    Tensor positions = packed_positions(input.packed);
+    if (guard) positions = guard->shares(key_length).take(positions, guard->ranks().rank(), 0);
+    checked.positions = positions.to(input.x.device());
   }
   return checked;
 }

@@ -80,15 +80,16 @@ std::int64_t of_entry(const std::vector<std::int64_t>& values, std::size_t entry
 
 // The batch entries, or the sequences of a packed batch. Without queries there is nothing to compute: a tensor without
 // elements may have any batch, so its entries are counted but not listed.
-void make_sequences(std::string_view function, const AttentionOptions& options, AttentionProblem& problem) {
+void make_sequences(std::string_view function, const AttentionOptions& options, const WholeLengths& whole,
+                    AttentionProblem& problem) {
   problem.packed = options.cu_query_lengths.defined() || options.cu_key_lengths.defined();
   if (problem.packed) {
     check(options.cu_query_lengths.defined() && options.cu_key_lengths.defined(), function,
           ": cu_query_lengths and cu_key_lengths go together, but only one of them was given");
     check(problem.batch == 1, function, ": query has batch ", problem.batch,
           ", expected 1 with cu_query_lengths, which packs all sequences into one entry");
-    const auto queries = read_cumulative(function, "cu_query_lengths", options.cu_query_lengths, problem.query_length);
-    const auto keys = read_cumulative(function, "cu_key_lengths", options.cu_key_lengths, problem.key_length);
+    const auto queries = read_cumulative(function, "cu_query_lengths", options.cu_query_lengths, whole.query);
+    const auto keys = read_cumulative(function, "cu_key_lengths", options.cu_key_lengths, whole.key);
     check(queries.size() == keys.size(), function, ": cu_key_lengths has ", keys.size(),
           " entries, expected as many as cu_query_lengths, ", queries.size());
     for (std::size_t i = 0; i + 1 < queries.size(); ++i) {
@@ -98,9 +99,9 @@ void make_sequences(std::string_view function, const AttentionOptions& options, 
                                    .key_begin = keys[i],
                                    .key_length = keys[i + 1] - keys[i]});
     }
-  } else if (problem.heads > 0 && problem.query_length > 0) {
+  } else if (problem.heads > 0 && whole.query > 0) {
     for (std::int64_t b = 0; b < problem.batch; ++b) {
-      problem.sequences.push_back({.batch = b, .query_length = problem.query_length, .key_length = problem.key_length});
+      problem.sequences.push_back({.batch = b, .query_length = whole.query, .key_length = whole.key});
     }
   }
   const std::int64_t count = sequence_count(problem);
@@ -110,7 +111,7 @@ void make_sequences(std::string_view function, const AttentionOptions& options, 
     const auto check_length = [&](std::size_t i, std::int64_t length, std::int64_t most) {
       check(length >= 0 && length <= most, function, ": key_lengths[", i, "] is ", length, ", expected 0 to ", most);
     };
-    for (std::size_t i = 0; i < lengths.size() && !problem.packed; ++i) check_length(i, lengths[i], problem.key_length);
+    for (std::size_t i = 0; i < lengths.size() && !problem.packed; ++i) check_length(i, lengths[i], whole.key);
     for (std::size_t i = 0; i < problem.sequences.size(); ++i) {
       Sequence& sequence = problem.sequences[i];
       sequence.key_count = of_entry(lengths, i);
@@ -206,6 +207,15 @@ Shape weights_shape(const AttentionProblem& problem) {
 
 AttentionProblem make_attention_problem(std::string_view function, const Tensor& query, const Tensor& key,
                                         const Tensor& value, const AttentionOptions& options) {
+  const auto length_of = [](const Tensor& tensor) {
+    return tensor.defined() && tensor.rank() == 4 ? tensor.size(2) : std::int64_t{0};
+  };
+  return make_attention_problem(function, query, key, value, options, {length_of(query), length_of(key)});
+}
+
+AttentionProblem make_attention_problem(std::string_view function, const Tensor& query, const Tensor& key,
+                                        const Tensor& value, const AttentionOptions& options,
+                                        const WholeLengths& whole) {
   check_inputs(function, query, key, value);
   AttentionProblem problem;
   problem.query = with_contiguous_rows(query);
@@ -215,7 +225,7 @@ AttentionProblem make_attention_problem(std::string_view function, const Tensor&
   problem.heads = query.size(1);
   problem.kv_heads = key.size(1);
   problem.query_length = query.size(2);
-  problem.key_length = key.size(2);
+  problem.key_length = whole.key;
   problem.head_dim = query.size(3);
   problem.value_dim = value.size(3);
 
@@ -233,7 +243,7 @@ AttentionProblem make_attention_problem(std::string_view function, const Tensor&
   read_reach(function, "window.left", options.window.left, problem.left);
   read_reach(function, "window.right", options.window.right, problem.right);
   if (options.causal != Causal::none) problem.right = 0;
-  make_sequences(function, options, problem);
+  make_sequences(function, options, whole, problem);
 
   if (options.mask.defined()) {
     const Tensor& mask = options.mask.tensor();

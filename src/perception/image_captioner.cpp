@@ -32,17 +32,17 @@ std::string size_text(std::int64_t height, std::int64_t width) {
   return std::to_string(width) + " x " + std::to_string(height);
 }
 
-// What the picture's size becomes, where it loses its proportion or its edges.
+// What the picture's size becomes, where it loses its proportion or its edges, or was smaller than what is read.
 std::string size_note(const Picture& picture, const PictureInput& input) {
   const std::int64_t height = picture.pixels.size(0), width = picture.pixels.size(1);
   if (input.crop_height > 0 && height * input.crop_width != width * input.crop_height) {
     return "cut from " + size_text(height, width) + " pixels to the middle";
   }
-  const bool stretches =
-      input.crop_height == 0 && input.shortest == 0 && input.height > 0 && height * input.width != width * input.height;
-  return stretches
-             ? "stretched from " + size_text(height, width) + " to " + size_text(input.height, input.width) + " pixels"
-             : "";
+  if (input.crop_height > 0 || input.shortest > 0 || input.height == 0) return "";
+  const std::string sizes =
+      "from " + size_text(height, width) + " to " + size_text(input.height, input.width) + " pixels";
+  if (height * input.width != width * input.height) return "stretched " + sizes;
+  return height < input.height ? "enlarged " + sizes : "";
 }
 
 // The part of the picture that the model reads, in colours from 0 to 1.

@@ -43,8 +43,14 @@ std::vector<Transcript> TranscriptionJob::run(const std::vector<Sound>& sounds) 
   for (std::size_t first = 0; first < parts_.size(); first += batch) {
     transcribe(first, std::min(first + batch, parts_.size()));
   }
-  for (Part& part : parts_) join(part, transcripts[part.sound]);
-  for (Transcript& transcript : transcripts) {
+  std::vector<bool> is_silent(sounds.size(), true);
+  for (const Part& part : parts_) {
+    join(part, transcripts[part.sound]);
+    is_silent[part.sound] = false;
+  }
+  for (std::size_t i = 0; i < sounds.size(); ++i) {
+    Transcript& transcript = transcripts[i];
+    if (!is_silent[i] && transcript.text.empty()) add_note(transcript.notes, "no words were heard");
     if (!transcript.tokens.empty()) transcript.score /= static_cast<double>(transcript.tokens.size());
   }
   return transcripts;

@@ -23,7 +23,7 @@ struct TranscriptionInput {
 
 class TranscriptionJob {
  public:
-  explicit TranscriptionJob(TranscriptionInput input) : input_(std::move(input)) {}
+  explicit TranscriptionJob(TranscriptionInput input) : input_(input) {}
 
   std::vector<Transcript> run(const std::vector<Sound>& sounds);
 

@@ -70,6 +70,9 @@ class FineTuneRun : public TrainingRun<FineTuneConfig, FineTuneState, FineTuneRe
 
 FineTuneRun::FineTuneRun(const FineTuneConfig& config, const TrainingRunOptions& options)
     : TrainingRun(config, options), task_(TrainingTask::make(config)) {
+  const bool by_token = task_->head() == HeadKind::language_model || task_->head() == HeadKind::tokens;
+  check(options.context_parallel == 1 || by_token, "context_parallel is ", options.context_parallel,
+        ", and the task has one answer for each text; expected a task with a loss for every token");
   notes_.write(task_->describe());
   set_data_digest(task_->digest(), "examples");
   prepare();

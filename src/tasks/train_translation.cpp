@@ -16,6 +16,7 @@
 #include "tasks/training_run.h"
 #include "training/batches.h"
 #include "training/evaluation_copies.h"
+#include "training/token_loss.h"
 #include "translation/run_state.h"
 #include "translation/training_data.h"
 #include "translation/training_setup.h"
@@ -124,9 +125,8 @@ BatchLoss TranslationRun::loss_of(const BatchPosition& position) {
   const PairBatch batch = make_batch(examples_, plan_->members(position.index), pad);
   const Tensor logits =
       model_->forward({.source = batch.source, .source_lengths = batch.source_lengths, .target = batch.target}).logits;
-  return {
-      .loss = cross_entropy(logits, batch.labels, {.ignore_index = pad, .label_smoothing = config_.label_smoothing}),
-      .tokens = batch.tokens};
+  return token_loss(logits, batch.labels, batch.tokens,
+                    {.ignore_index = pad, .label_smoothing = config_.label_smoothing});
 }
 
 // Adds the last part of the steps to the running mean.

@@ -91,6 +91,8 @@ class TrainingRun {
   void after_step(const StepReport& report);
   void validate(std::int64_t step);
   void set_parts();
+  // The ranks, or the groups of ranks, that batches are dealt out to.
+  std::int64_t batch_sharers() const { return options_.ranks.size() / options_.context_parallel; }
   bool wants_stop() const { return state_.stopped_early || (options_.should_stop && options_.should_stop()); }
   // Whether the validation is the best one so far.
   bool update_best(const Validation& validation);
@@ -108,6 +110,8 @@ TrainingRun<Config, State, Report>::TrainingRun(const Config& config, const Trai
     lock_.emplace(config.output, std::string_view(), "another run is training there");
     remove_stray_files(config_.output);
   }
+  check(options.context_parallel >= 1 && options.ranks.size() % options.context_parallel == 0, "context_parallel is ",
+        options.context_parallel, ", which does not divide the ", options.ranks.size(), " ranks");
   check_same_lines(options.ranks, "the settings", config_.to_json());
   resume();
   set_parts();
@@ -116,10 +120,10 @@ TrainingRun<Config, State, Report>::TrainingRun(const Config& config, const Trai
 // A resumed run keeps the batches of a step, whatever the number of its ranks.
 template <typename Config, typename State, typename Report>
 void TrainingRun<Config, State, Report>::set_parts() {
-  const std::int64_t ranks = options_.ranks.size();
-  if (resumed_step_ == 0) state_.parts = config_.accumulate * ranks;
-  check(state_.parts % ranks == 0, "the run was begun with ", state_.parts, " batches in a step, which ", ranks,
-        " ranks cannot share evenly");
+  const std::int64_t sharers = batch_sharers();
+  if (resumed_step_ == 0) state_.parts = config_.accumulate * sharers;
+  check(state_.parts % sharers == 0, "the run was begun with ", state_.parts, " batches in a step, which ", sharers,
+        options_.context_parallel > 1 ? " groups of ranks" : " ranks", " cannot share evenly");
 }
 
 template <typename Config, typename State, typename Report>
@@ -212,7 +216,8 @@ template <typename Config, typename State, typename Report>
 TrainingOptions TrainingRun<Config, State, Report>::training_options() {
   TrainingOptions options = run_options(config_, steps_, options_);
   options.on_step = [this](const StepReport& report) { after_step(report); };
-  options.accumulate = state_.parts / options_.ranks.size();
+  options.accumulate = state_.parts / batch_sharers();
+  options.context_parallel = options_.context_parallel;
   options.should_stop = [this] { return wants_stop(); };
   options.save_state = [this] { return state_.to_json(); };
   return options;

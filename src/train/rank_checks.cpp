@@ -18,10 +18,10 @@ namespace {
 std::string description_of(const Module& module, const Optimizer& optimizer, const TrainingOptions& options,
                            const std::vector<double>& learning_rates) {
   std::ostringstream text;
-  text << "steps " << options.steps << "\naccumulate " << options.accumulate << "\nclip_norm "
-       << number_text(options.clip_norm) << "\nseed " << options.seed << "\nmax_skipped_steps "
-       << options.max_skipped_steps << "\ncheckpoint_every " << options.checkpoint_every << "\nbucket_bytes "
-       << options.bucket_bytes << "\n"
+  text << "steps " << options.steps << "\naccumulate " << options.accumulate << "\ncontext_parallel "
+       << options.context_parallel << "\nclip_norm " << number_text(options.clip_norm) << "\nseed " << options.seed
+       << "\nmax_skipped_steps " << options.max_skipped_steps << "\ncheckpoint_every " << options.checkpoint_every
+       << "\nbucket_bytes " << options.bucket_bytes << "\n"
        << (options.directory.empty() ? "no directory" : "a directory") << " of checkpoints\n"
        << (options.load_state ? "a" : "no") << " load_state\n";
   for (const double rate : learning_rates) text << "learning rate " << number_text(rate) << "\n";

@@ -17,6 +17,7 @@
 #include "core/tensor_impl.h"
 #include "headway/autograd.h"
 #include "headway/random.h"
+#include "headway/sequence_parallel.h"
 #include "train/checkpoint.h"
 #include "train/gradient_norms.h"
 #include "train/optimizer_shares.h"
@@ -66,6 +67,9 @@ void check_options(const TrainingOptions& options) {
   check(options.keep_checkpoints >= 1, "train: keep_checkpoints is ", options.keep_checkpoints, ", expected 1 or more");
   check(!options.progress || options.progress_seconds >= 0.0, "train: progress_seconds is ", options.progress_seconds,
         ", expected 0 or more");
+  check(options.context_parallel >= 1 && options.ranks.size() % options.context_parallel == 0,
+        "train: context_parallel is ", options.context_parallel, ", which does not divide the ", options.ranks.size(),
+        " ranks");
   if (!options.log.empty()) log_format(options.log);
   check(gradients_enabled(), "train: a NoGradGuard lives, so that nothing would be learnt");
 }
@@ -96,8 +100,10 @@ class TrainingLoop {
     check_options(options);
     check_same_parameters(module, optimizer);
     if (!options.ranks.is_alone()) ranks_.emplace(module, optimizer, options, some_learning_rates());
-    parts_ = options.accumulate * options.ranks.size();
-    first_part_ = options.accumulate * options.ranks.rank();
+    const int together = options.context_parallel, group = options.ranks.rank() / together;
+    parts_ = options.accumulate * (options.ranks.size() / together);
+    first_part_ = options.accumulate * group;
+    if (together > 1) context_ = options.ranks.split(group);
     if (!options_.directory.empty()) {
       if (is_first()) {
         lock_ = std::make_unique<DirectoryLock>(options_.directory, "checkpoint",
@@ -138,6 +144,7 @@ class TrainingLoop {
   std::unique_ptr<DirectoryLock> lock_;
   std::unique_ptr<TrainingLog> log_;
   std::optional<TrainingRanks> ranks_;  // nothing: alone
+  Communicator context_;                // the ranks that compute a batch together
   std::int64_t parts_ = 1;              // of a step, on all ranks
   std::int64_t first_part_ = 0;         // of this rank
   Clock::time_point start_ = Clock::now();
@@ -239,7 +246,10 @@ StepReport TrainingLoop::take_step(const LossFunction& loss_of, std::int64_t ste
 // Adds one part's share to the gradients; returns its loss, which a device may still be computing.
 Tensor TrainingLoop::add_gradients(const LossFunction& loss_of, const BatchPosition& position) {
   set_random_seed(part_seed(options_.seed, position));
-  const BatchLoss batch = loss_of(position);
+  const BatchLoss batch = [&] {
+    const SequenceParallelGuard guard(context_);
+    return loss_of(position);
+  }();
   check(batch.loss.defined(), "train: the loss of step ", position.step, " is undefined");
   check(batch.loss.element_count() == 1, "train: the loss of step ", position.step, " is ", batch.loss,
         ", expected one element");

@@ -8,6 +8,7 @@
 #include "training/random_words.h"
 #include "training/tasks.h"
 #include "training/text_stream.h"
+#include "training/token_loss.h"
 
 namespace headway::inline v0::internal {
 namespace {
@@ -45,9 +46,8 @@ class LanguageModelTask : public TrainingTask {
     const Windows windows = windows_at(DataPart::training, starts, context_, device_of(model));
     ModelInput input;
     input.tokens = windows.tokens;
-    return {.loss = cross_entropy(model.forward(input).logits, windows.labels,
-                                  {.label_smoothing = config_.label_smoothing}),
-            .tokens = rows_ * context_};
+    return token_loss(model.forward(input).logits, windows.labels, rows_ * context_,
+                      {.label_smoothing = config_.label_smoothing});
   }
 
   // The mean over the whole part, cut into windows one after the other; the last one may be shorter.

@@ -7,6 +7,7 @@
 #include "training/span_scores.h"
 #include "training/tasks.h"
 #include "training/text_stream.h"
+#include "training/token_loss.h"
 
 namespace headway::inline v0::internal {
 namespace {
@@ -43,9 +44,8 @@ class MaskedWordsTask : public TrainingTask {
   BatchLoss loss(const TransformerModel& model, std::int64_t index) override {
     RandomWords random(config_.seed ^ kStream, static_cast<std::uint64_t>(index));
     const Masked batch = mask(DataPart::training, sets_.training_plan().members(index), random, device_of(model));
-    return {.loss = cross_entropy(model.forward(batch.rows.input()).logits, batch.labels,
-                                  {.ignore_index = kNoLabel, .label_smoothing = config_.label_smoothing}),
-            .tokens = batch.rows.count};
+    return token_loss(model.forward(batch.rows.input()).logits, batch.labels, batch.rows.count,
+                      {.ignore_index = kNoLabel, .label_smoothing = config_.label_smoothing});
   }
 
   FineTuneScores evaluate(const TransformerModel& model, DataPart part) const override {

@@ -7,6 +7,7 @@
 #include "training/parts_task.h"
 #include "training/span_scores.h"
 #include "training/tasks.h"
+#include "training/token_loss.h"
 #include "training/tokenize_texts.h"
 
 namespace headway::inline v0::internal {
@@ -63,9 +64,8 @@ class TagTask : public PartsTask<SpanText> {
       std::copy(target.begin(), target.end(), tags.begin() + static_cast<std::ptrdiff_t>(row) * length);
     }
     const Tensor targets = Tensor::from(tags, {std::ssize(members), length}).to(device_of(model));
-    return {.loss = cross_entropy(model.forward(rows.input()).logits, targets,
-                                  {.ignore_index = kNoLabel, .label_smoothing = config().label_smoothing}),
-            .tokens = rows.count};
+    return token_loss(model.forward(rows.input()).logits, targets, rows.count,
+                      {.ignore_index = kNoLabel, .label_smoothing = config().label_smoothing});
   }
 
   FineTuneScores evaluate(const TransformerModel& model, DataPart part) const override {

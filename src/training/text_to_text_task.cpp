@@ -8,6 +8,7 @@
 #include "training/labelled_parts.h"
 #include "training/parts_task.h"
 #include "training/tasks.h"
+#include "training/token_loss.h"
 #include "training/tokenize_texts.h"
 
 namespace headway::inline v0::internal {
@@ -50,7 +51,8 @@ class TextToTextTask : public PartsTask<LabelledText> {
 
   BatchLoss loss(const TransformerModel& model, std::int64_t index) override {
     const PairBatch batch = batch_of(DataPart::training, sets().training_plan().members(index));
-    return {.loss = loss_of(model, batch, config().label_smoothing, Reduction::mean), .tokens = batch.tokens};
+    return token_loss(logits_of(model, batch), batch.labels.to(device_of(model)), batch.tokens,
+                      {.ignore_index = padding_of(*options_), .label_smoothing = config().label_smoothing});
   }
 
   FineTuneScores evaluate(const TransformerModel& model, DataPart part) const override {
@@ -58,7 +60,9 @@ class TextToTextTask : public PartsTask<LabelledText> {
     double sum = 0.0, tokens = 0.0;
     for (std::int64_t i = 0; i < plan.batches_per_epoch(); ++i) {
       const PairBatch batch = batch_of(part, plan.members(i));
-      sum += loss_of(model, batch, 0.0, Reduction::sum).item();
+      sum += cross_entropy(logits_of(model, batch), batch.labels.to(device_of(model)),
+                           {.ignore_index = padding_of(*options_), .reduction = Reduction::sum})
+                 .item();
       tokens += static_cast<double>(batch.tokens);
     }
     FineTuneScores scores{.loss = sum / tokens, .score = -sum / tokens, .scores = {}};
@@ -74,13 +78,12 @@ class TextToTextTask : public PartsTask<LabelledText> {
   PairBatch batch_of(DataPart part, std::span<const std::int32_t> members) const {
     return make_batch(sets().of(part), members, padding_of(*options_), *options_->decoder_start_id);
   }
-  Tensor loss_of(const TransformerModel& model, const PairBatch& batch, double smoothing, Reduction reduction) const {
+  Tensor logits_of(const TransformerModel& model, const PairBatch& batch) const {
     ModelInput input;
     input.tokens = batch.source.to(device_of(model));
     input.lengths = batch.source_lengths;
     input.target = batch.target.to(device_of(model));
-    return cross_entropy(model.forward(input).logits, batch.labels.to(device_of(model)),
-                         {.ignore_index = padding_of(*options_), .label_smoothing = smoothing, .reduction = reduction});
+    return model.forward(input).logits;
   }
 
   void add_rouge(FineTuneScores& scores, const TransformerModel& model, DataPart part, std::int64_t count) const {

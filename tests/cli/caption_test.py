@@ -78,6 +78,12 @@ class CaptionFiles(ProgramTest):
         self.assertIn("<html", (self.work / "page.html").read_text(encoding="utf-8"))
         self.assertIn("<svg", (self.work / "picture.svg").read_text(encoding="utf-8"))
         self.assertTrue(self.good(*self.command, "--svg", "-", COOK).lstrip().startswith("<svg"))
+        lines = self.good(*self.command, "--attention", COOK).splitlines()
+        self.assertEqual((lines[0], lines[1]), (CAPTION, ""))
+        self.assertEqual(lines[4].split(), ["woman", "cook:", "medium", "skin", "tone"])
+        self.assertEqual([row[:12].find("██") for row in lines[5:11]], [-1, -1, -1, 6, -1, -1])  # 6 by 6 patches
+        self.bad(2, "--attention is for readers", *self.command, "--attention", "--json", COOK)
+        self.bad(2, "--attention is given for 2 pictures", *self.command, "--attention", COOK, COOK)
         self.bad(2, "--html is given for 2 pictures", *self.command, "--html", "page.html", COOK, COOK)
 
     def test_models_of_other_kinds(self):

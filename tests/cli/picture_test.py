@@ -142,6 +142,12 @@ class Digits(ProgramTest):
         self.assertIn("three.png: 3 (", text)
         self.assertIn("<svg", (self.work / "a.svg").read_text()[:200])
         self.assertGreater((self.work / "a.html").stat().st_size, 10000)
+        done = self.call("attend", EMOJI / "wolf.png", DIGITS, of=self.program)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("wolf.png: alpha over white; colours made grey; resized from 72 x 72 to 8 x 8", done.stderr)
+        done = self.call("attend", SAMPLES / "three.png", DIGITS, "--layer", 99, of=self.program)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("--layer is 99, expected 1 to 4", done.stderr)
 
     def test_bad_data(self):
         for content, part in (("1,2,3\n", "row 1 is not 64 numbers"), ("", "has 0 rows"), (None, "cannot be read")):
@@ -210,6 +216,13 @@ class Clip(ProgramTest):
         done = self.call("search", "zeppelin", EMOJI, "--model", CLIP, of=self.program)
         self.assertEqual(done.returncode, 0)
         self.assertIn("never seen", done.stderr)
+        done = self.call("search", "cook " * 100, SAMPLES / "three.png", "--model", CLIP, of=self.program)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("the first 22 words alone are read", done.stderr)
+        self.assertIn("three.png: resized from 8 x 8 to 72 x 72", done.stderr)
+        done = self.call("search", " ", EMOJI, "--model", CLIP, of=self.program)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("search: the text is empty", done.stderr)
         done = self.call("search", "cook", self.work, "--model", CLIP, of=self.program)
         self.assertEqual(done.returncode, 1)
         self.assertIn("there is no picture", done.stderr)

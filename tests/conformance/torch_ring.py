@@ -51,7 +51,7 @@ def rows(option, positions):
 def compare(options, layout, method, dtype):
     query, key, value = (randn(2, heads, LENGTH, 8, seed=seed, dtype=dtype) for seed, heads in ((1, 4), (2, 2), (3, 2)))
     options = {
-        name: option.to(dtype) if name == "bias" else option.clone() if isinstance(option, torch.Tensor) else option
+        name: option.to(dtype if name == "bias" else option.dtype, copy=True) if isinstance(option, torch.Tensor) else option
         for name, option in options.items()
     }
     whole = [tensor.clone().requires_grad_() for tensor in (query, key, value)]

@@ -48,6 +48,8 @@ class Gestures(example_program.ExampleTest):
         printed, _ = self.run_program("classify", rows, "--model", model, "--html", self.folder / "page.html", "--svg",
                                       self.folder / "picture.svg")
         self.assertEqual([line.split(":")[0] for line in printed.splitlines()], ["row 1", "row 2"])
+        rows.write_bytes(b"\xef\xbb\xbf" + rows.read_bytes().replace(b"\n", b"\r\n"))
+        self.assertEqual(self.run_program("classify", rows, "--model", model)[0], printed)
         self.assertIn("<html", (self.folder / "page.html").read_text())
         self.assertIn("<svg", (self.folder / "picture.svg").read_text())
 
@@ -57,7 +59,8 @@ class Gestures(example_program.ExampleTest):
                                ("\n", "line 1: 0 numbers"), ("", "has no rows"),
                                ("7," + self.rows[0][2:] + "\n", "the class is not 0 to 3"),
                                (self.rows[0].replace("0.", "x.", 1) + "\n", "is not a number"),
-                               (self.rows[0][:-9] + ",nan\n", "is not a number")]:
+                               (self.rows[0][:-9] + ",nan\n", "is not a number"),
+                               (self.rows[0].rsplit(",", 1)[0] + ",1e30\n", "line 1: 1e30 is too large")]:
             rows.write_text(text)
             self.refuse(expected, "classify", rows, "--model", model)
         self.refuse("rows.csv: cannot be read", "classify", self.folder / "none/rows.csv", "--model", model)

@@ -63,6 +63,37 @@ def test_recommend():
     assert len(lines) == 7 and lines[0].split("\t")[1:2] and lines[4].startswith("without 104 (share ")
 
 
+def test_recommend_remarkable():
+    script = ROOT / "examples" / "recommend" / "recommend.py"
+    for history, note in (("", "the history is empty"), ("999999", "item 999999 was ignored")):
+        result = subprocess.run([sys.executable, script, history, "--count", "2"], capture_output=True, text=True)
+        assert result.returncode == 0 and result.stdout.startswith(note), result
+        assert len(result.stdout.splitlines()) == 3
+    result = subprocess.run([sys.executable, script, "17,abc"], capture_output=True, text=True)
+    assert result.returncode == 2 and "'17,abc'" in result.stderr
+
+
+def test_video():
+    folder = ROOT / "examples" / "video"
+    command = [sys.executable, folder / "video.py", ROOT / "models" / "video-digits"]
+    result = subprocess.run([*command, folder / "samples" / "turns.png"], capture_output=True, text=True)
+    assert result.returncode == 0 and result.stdout.endswith(": digit 2 turns clockwise\n"), result.stderr
+    picture = ROOT / "examples" / "digits" / "samples" / "three.png"
+    result = subprocess.run([*command, picture], capture_output=True, text=True)
+    assert result.returncode == 1
+    assert result.stderr == f"{picture}: 8 x 8 pixels, expected 16 frames of 24 x 24\n"
+
+
+def test_gestures(tmp_path):
+    folder, rows = ROOT / "examples" / "gestures", tmp_path / "rows.csv"
+    command = [sys.executable, folder / "gestures.py", ROOT / "models" / "gestures"]
+    result = subprocess.run([*command, folder / "samples" / "rows.csv"], capture_output=True, text=True)
+    assert result.returncode == 0 and result.stdout.startswith("row 1: clockwise\n"), result.stderr
+    rows.write_text("1,2,3\n")
+    result = subprocess.run([*command, rows], capture_output=True, text=True)
+    assert result.returncode == 1 and "rows.csv: rows of 3 numbers, expected x and y of 16 points" in result.stderr
+
+
 def test_language_model():
     script = ROOT / "examples" / "language_model" / "language_model.py"
     result = subprocess.run([sys.executable, script, "ROMEO:"], capture_output=True, text=True)

@@ -207,6 +207,11 @@ class StandInDevice final : public Backend {
                              host(inputs.d_logsumexp)},
                             here);
   }
+  bool writes_attention_sums() const override { return false; }  // as on a GPU
+  void merge_attention(const AttentionMerge& task) override {
+    cpu_.merge_attention(with_host(task, &AttentionMerge::part, &AttentionMerge::part_logsumexp,
+                                   &AttentionMerge::output, &AttentionMerge::logsumexp));
+  }
 
   void embed_step(const EmbedStep& task) override {
     cpu_.embed_step({host(task.weight), host(task.tokens), host(task.positions), host(task.position), task.scale,

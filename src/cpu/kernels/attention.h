@@ -41,6 +41,8 @@ struct ScoreRule {
   DropoutRule dropout = {};  // threshold 0: none
   std::int64_t dropout_batch = 0;
   std::int64_t dropout_head = 0;
+  std::int64_t dropout_row = 0;     // of query 0
+  std::int64_t dropout_column = 0;  // of key 0
 
   std::int64_t first_key(std::int64_t query) const {
     const std::int64_t position = query + query_offset;

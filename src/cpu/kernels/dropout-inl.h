@@ -1,6 +1,8 @@
 // The dropout rule of core/random.h for whole tiles.
 #pragma once
 
+#include <cstring>
+
 #include "cpu/kernels/attention.h"
 #include "cpu/kernels/target-inl.h"
 
@@ -29,25 +31,26 @@ HWY_INLINE void philox_round(D d, V (&counter)[4], std::uint32_t key0, std::uint
   counter[3] = low0;
 }
 
-// keep (rows of query_begin .. query_end, columns of key_begin .. key_end): 1 where the weight stays, 0 where it is
-// dropped. key_begin is a multiple of 16; columns are written in whole groups of 16, up to row_stride.
-inline void fill_keep(const ScoreRule& rule, std::int64_t query_begin, std::int64_t query_end, std::int64_t key_begin,
-                      std::int64_t key_end, std::uint8_t* HWY_RESTRICT keep, std::int64_t row_stride) {
+// keep (rows row_begin .. row_end, columns column_begin .. column_end, as the rule of dropout counts them): 1 where the
+// weight stays, 0 where it is dropped. column_begin is a multiple of 16; columns are written in whole groups of 16.
+inline void fill_aligned_keep(const ScoreRule& rule, std::int64_t row_begin, std::int64_t row_end,
+                              std::int64_t column_begin, std::int64_t column_end, std::uint8_t* HWY_RESTRICT keep,
+                              std::int64_t row_stride) {
   const hn::ScalableTag<std::uint32_t> d;
   constexpr std::int64_t kCount = hn::MaxLanes(d);
   constexpr int kRounds = 7;
   const std::uint32_t threshold = rule.dropout.threshold;
-  const std::int64_t groups = (key_end - key_begin + 15) / 16 * 4;  // calls per row pair: four for 16 columns
+  const std::int64_t groups = (column_end - column_begin + 15) / 16 * 4;  // calls per row pair: four for 16 columns
   // A row and the one 8 below share their draws: rows 16 t + i and 16 t + i + 8.
-  for (std::int64_t base = query_begin / 16 * 16; base < query_end; base += 16) {
+  for (std::int64_t base = row_begin / 16 * 16; base < row_end; base += 16) {
     for (std::int64_t i = 0; i < 8; ++i) {
       const std::int64_t upper = base + i, lower = base + i + 8;
-      const bool has_upper = upper >= query_begin && upper < query_end;
-      const bool has_lower = lower >= query_begin && lower < query_end;
+      const bool has_upper = upper >= row_begin && upper < row_end;
+      const bool has_lower = lower >= row_begin && lower < row_end;
       if (!has_upper && !has_lower) continue;
       for (std::int64_t g = 0; g < groups; g += kCount) {
         hn::Vec<decltype(d)> counter[4] = {hn::Set(d, static_cast<std::uint32_t>(base / 2 + i)),
-                                           hn::Iota(d, static_cast<std::uint32_t>(key_begin / 4 + g)),
+                                           hn::Iota(d, static_cast<std::uint32_t>(column_begin / 4 + g)),
                                            hn::Set(d, static_cast<std::uint32_t>(rule.dropout_head)),
                                            hn::Set(d, static_cast<std::uint32_t>(rule.dropout_batch))};
         std::uint32_t key0 = static_cast<std::uint32_t>(rule.dropout.seed);
@@ -63,7 +66,7 @@ inline void fill_keep(const ScoreRule& rule, std::int64_t query_begin, std::int6
           const std::int64_t column = (g + c) / 4 * 16 + (g + c) % 4 * 2;
           for (int half = 0; half < 2; ++half) {
             if (half == 0 ? !has_upper : !has_lower) continue;
-            std::uint8_t* row = keep + ((half == 0 ? upper : lower) - query_begin) * row_stride + column;
+            std::uint8_t* row = keep + ((half == 0 ? upper : lower) - row_begin) * row_stride + column;
             const std::uint32_t near = words[2 * half][c], far = words[2 * half + 1][c];
             row[0] = (near & 0xFFFF) >= threshold;
             row[1] = (near >> 16) >= threshold;
@@ -71,6 +74,31 @@ inline void fill_keep(const ScoreRule& rule, std::int64_t query_begin, std::int6
             row[9] = (far >> 16) >= threshold;
           }
         }
+      }
+    }
+  }
+}
+
+// The same for queries and keys of the rule's own sequence, whatever their places in the whole one. key_begin is a
+// multiple of 16; columns are written in whole groups of 16, up to row_stride.
+inline void fill_keep(const ScoreRule& rule, std::int64_t query_begin, std::int64_t query_end, std::int64_t key_begin,
+                      std::int64_t key_end, std::uint8_t* HWY_RESTRICT keep, std::int64_t row_stride) {
+  const std::int64_t row = rule.dropout_row + query_begin, end = rule.dropout_row + query_end;
+  const std::int64_t column = rule.dropout_column + key_begin;
+  const std::int64_t shift = column % 16;
+  if (shift == 0) return fill_aligned_keep(rule, row, end, column, column + key_end - key_begin, keep, row_stride);
+  constexpr std::int64_t kWidth = 128, kHeight = 16;
+  std::uint8_t block[kHeight][kWidth + 16];
+  const std::int64_t columns = (key_end - key_begin + 15) / 16 * 16;
+  for (std::int64_t r = row, rows = 0; r < end; r += rows) {
+    const std::int64_t whole = kHeight - r % kHeight;  // rows that share calls are done at once
+    rows = end - r < whole ? end - r : whole;
+    for (std::int64_t c = 0; c < columns; c += kWidth) {
+      const std::int64_t width = columns - c < kWidth ? columns - c : kWidth;
+      const std::int64_t first = column - shift + c;
+      fill_aligned_keep(rule, r, r + rows, first, first + shift + width, block[0], kWidth + 16);
+      for (std::int64_t i = 0; i < rows; ++i) {
+        std::memcpy(keep + (r - row + i) * row_stride + c, block[i] + shift, static_cast<std::size_t>(width));
       }
     }
   }
