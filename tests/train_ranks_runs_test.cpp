@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/file_faults.h"
+#include "headway/device.h"
 #include "support/files.h"
 #include "support/message_of.h"
 #include "support/rank_runs.h"
@@ -204,6 +205,24 @@ TEST(TrainRanksRuns, AFullDiskEndsAllAndLeavesTheLastCheckpoint) {
     EXPECT_TRUE(read_bytes(directory / "step-00000002.safetensors") == before);
     for (const std::string& name : directory.listing())
       EXPECT_TRUE(name == "step-00000002.safetensors" || name[0] == '.') << name;
+  }
+}
+
+TEST(TrainRanksRuns, ADeviceTrainsTheSameAndSharesCheckpoints) {
+  if (headway::cuda_device_count() == 0) GTEST_SKIP() << headway::describe_cuda();
+  const TemporaryDirectory directory;
+  RankRun run{.ranks = 3};
+  run.options.clip_norm = 0.5;
+  const RankOutcome expected = alone(run, 3);
+  run.options.directory = directory.path();
+  run.options.steps = 3;
+  run.device = headway::Device::cuda();
+  expect_ranks_agree(outcomes(run));
+  run.options.steps = 6;
+  const std::vector<RankOutcome> all = outcomes(run);
+  EXPECT_EQ(all[0].training.first_step, 4);
+  for (const auto& [name, tensor] : expected.module) {
+    EXPECT_TRUE(near(all[0].module.at(name), tensor, 2e-3)) << name;
   }
 }
 

@@ -2,6 +2,7 @@
 #include <pthread.h>
 
 #include <mutex>
+#include <utility>
 
 #include "core/random.h"
 #include "core/random_stream.h"
@@ -23,8 +24,7 @@ thread_local RandomState* own_state = nullptr;  // of an OwnRandomStream; null: 
 
 namespace internal {
 
-OwnRandomStream::OwnRandomStream(const RandomState& start) : own_(start), previous_(own_state) { own_state = &own_; }
-OwnRandomStream::~OwnRandomStream() { own_state = previous_; }
+RandomState* exchange_random_state(RandomState* own) { return std::exchange(own_state, own); }
 
 }  // namespace internal
 

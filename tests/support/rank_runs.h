@@ -18,6 +18,7 @@ namespace headway_test {
 struct RankRun {
   int ranks = 1;
   TinyOptions tiny = {.width = 5};
+  headway::Device device = headway::Device::cpu();
   // Changes the options of one rank.
   std::function<void(int rank, headway::TrainingOptions& options)> change = {};
   std::function<std::unique_ptr<headway::Optimizer>(const TinyModel& model)> optimizer = [](const TinyModel& model) {
@@ -39,7 +40,7 @@ struct RankOutcome {
 
 inline headway::StateDict copied(const headway::StateDict& state) {
   headway::StateDict copy;
-  for (const auto& [name, tensor] : state) copy[name] = tensor.clone();
+  for (const auto& [name, tensor] : state) copy[name] = tensor.clone().to(headway::Device::cpu());
   return copy;
 }
 
@@ -49,6 +50,7 @@ inline std::vector<RankOutcome> outcomes(const RankRun& run) {
   headway::run_ranks(run.ranks, [&](const headway::Communicator& ranks) {
     RankOutcome& outcome = all[static_cast<std::size_t>(ranks.rank())];
     const TinyModel model(run.tiny);
+    model.to(run.device);
     const std::unique_ptr<headway::Optimizer> optimizer = run.optimizer(model);
     headway::TrainingOptions options = run.options;
     options.ranks = ranks;
