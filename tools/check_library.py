@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks what libheadway.so shows and weighs: headway's versioned public names, of its internal ones only those that a
-library of the same build imports, and at most 5.5 MB when stripped; and that no library of the build can be unloaded."""
+library of the same build imports, and at most 6 MB when stripped; and that no library of the build can be unloaded."""
 
 import argparse
 import pathlib
@@ -8,8 +8,9 @@ import subprocess
 import sys
 import tempfile
 
-# Each kernel is there once per instruction set. The Transformer block of all families took it past 5 MB.
-MAX_BYTES = 5_500_000
+# Each kernel is there once per instruction set. The Transformer block of all families took it past 5 MB, work over ranks
+# past 5.5.
+MAX_BYTES = 6_000_000
 
 
 def dynamic_symbols(library, which):
