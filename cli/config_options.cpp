@@ -104,6 +104,16 @@ std::string ConfigOptions::resuming(const std::string& command, const RunReport&
   return program_name() + " " + command + " --resume " + shell_quoted(output.starts_with('-') ? "./" + output : output);
 }
 
+void ConfigOptions::await_others(const headway::Communicator& ranks) {
+  std::vector<headway::Communicator::Sent> sent;
+  std::vector<headway::Communicator::Received> received;
+  if (ranks.rank() != 0) sent.push_back({.values = headway::Tensor::zeros({1}), .to = 0});
+  for (int from = 1; from < ranks.size() && ranks.rank() == 0; ++from) {
+    received.push_back({.values = headway::Tensor::zeros({1}), .from = from});
+  }
+  if (!ranks.is_alone()) ranks.start_messages(sent, received).wait();
+}
+
 int ConfigOptions::signalled() {
   const int signal = stop_signal;
   return kSignalled + (signal != 0 ? signal : SIGTERM);  // another rank had the signal

@@ -76,8 +76,9 @@ struct ConfigOptions {
   // Writes what every run has to say at its end, and returns the exit code. `print` writes the rest of a finished one.
   template <typename Print>
   int end(const std::string& command, const RunReport& report, const Print& print) const {
-    const bool is_first = headway::Communicator::world().rank() == 0;  // the other ranks have nothing to say
-    if (!is_first) return report.finished ? kDone : signalled();
+    const headway::Communicator ranks = headway::Communicator::world();
+    if (!report.finished) await_others(ranks);
+    if (ranks.rank() != 0) return kDone;  // the other ranks have nothing to say
     for (const std::string& file : report.training.unreadable) {
       std::cerr << "headway " << command << ": unreadable: " << file << std::endl;
     }
@@ -104,6 +105,9 @@ struct ConfigOptions {
   static void check_output(const std::filesystem::path& resumed, const std::filesystem::path& output);
   // The command that resumes the run.
   static std::string resuming(const std::string& command, const RunReport& report);
+  // A rank that ends with another code than 0 has failed for those that still wait for it: after a signal rank 0 alone
+  // does so, when the others wait for nothing any more.
+  static void await_others(const headway::Communicator& ranks);
   // The exit code after a signal.
   static int signalled();
 };
