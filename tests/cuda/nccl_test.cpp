@@ -59,7 +59,7 @@ TEST(Nccl, MessagesComeInTheOrderOfTheStream) {
   }
   EXPECT_EQ(transport->split(3, 0)->size(), 1);
   EXPECT_EQ(message_of([&] { transport->start({}, {}, Device::cpu()); }),
-            "NCCL: messages lie in the memory of cpu, expected cuda:0");
+            "NCCL: messages lie in the memory of cpu, expected " + Device::cuda().name());
 }
 
 TEST(Nccl, AfterAFailureNothingStarts) {
