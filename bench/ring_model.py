@@ -6,7 +6,7 @@ Assumptions, each of which can be changed by an option:
 - The sequence is cut in zigzag order, so that all ranks have the same work: 2 * heads * head_dim * length^2 / ranks
   operations forward under a causal mask, 2.5 times that backward. A rank's rate depends on the size of its part as
   measured (RATES), since small parts keep a GPU less busy.
-- In each of `ranks` rounds a rank sends one part of keys and values, in the backward their gradients in float32 too,
+- In each of `ranks` rounds a rank sends one part of keys and values, in the backward the gradients of another part too,
   while it computes; a round takes as long as the slower of both. Each rank has a link of its own at 90% of its nominal
   rate, and a message a latency of 10 microseconds.
 - Merging partial results is a pass over output and log-sum-exp at the rate of memory.
@@ -46,7 +46,7 @@ MACHINES = [
         [(512, 499e12, 287e12), (2048, 645e12, 494e12), (4096, 679e12, 547e12), (16384, 716e12, 597e12)],
         4.2e12,
     ),
-    Machine("two processor threads, float32", [(1024, 0.2e12, 0.17e12), (16384, 0.2e12, 0.17e12)], 20e9),
+    Machine("two processor threads, float32", [(1024, 0.225e12, 0.2e12), (16384, 0.225e12, 0.2e12)], 20e9),
 ]
 
 
@@ -71,7 +71,7 @@ def round_of(machine, options, length, ranks, link, backward):
     merge = part * heads * (dim * 4 * 2 + dim * options.bytes) / machine.memory
     if backward:
         compute *= 2.5
-        sent += 2 * part * options.kv_heads * dim * 4
+        sent *= 2  # gradients go home to the rank whose keys they are of
         merge = 0.0
     return Round(compute, sent / (link * 1e9 / 8 * 0.9) + 10e-6, merge)
 
@@ -159,7 +159,7 @@ def chart(machines, options, length_of):
         '<text x="36">100 Gbit/s</text><line class="fast" x1="130" x2="160" y1="-4" y2="-4"/><text x="166">400 Gbit/s</text>'
         '<text x="260">solid: forward, dashed: backward</text></g>'
     )
-    title = f"Share of the time in which a rank computes, {length_of(RANKS[0]):,} tokens over more and more ranks"
+    title = f"Share of the time in which a rank computes: {length_of(RANKS[0]):,} tokens over N ranks"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {foot + 16}" width="{width}" role="img">'
         f"<title>{title}</title><style>{STYLE}</style>"

@@ -118,7 +118,7 @@ void Engine::start_progress() {
 // A look costs little, but waking up for it does: the longer a message has been under way, the rarer the looks are. A
 // thread that nobody needed for a while is asleep until messages are started.
 void Engine::progress() {
-  constexpr std::chrono::microseconds kUnused{500}, kOften{100}, kSeldom{500};
+  constexpr std::chrono::microseconds kUnused{500}, kOften{100}, kSeldom{1000};
   constexpr std::chrono::microseconds kBusy{100};         // after a look that moved bytes more are about to come
   constexpr std::chrono::microseconds kFirstBusyLook{8};  // after a pause nothing is in the caches
   constexpr std::chrono::milliseconds kUntilAsleep{20};
