@@ -30,6 +30,9 @@ nb::dict to_dict(const StepReport& report) {
   result["seconds_left"] = report.seconds_left;
   result["skipped"] = report.skipped;
   result["bad_gradient"] = report.bad_gradient;
+  result["ranks"] = report.ranks;
+  result["waiting"] = report.waiting;
+  result["peak_bytes"] = report.peak_bytes;
   return result;
 }
 
@@ -102,7 +105,7 @@ void bind_training(nb::module_& module) {
       [](const Module& model, Optimizer& optimizer, Function schedule, Function loss_of, std::int64_t steps,
          std::int64_t accumulate, double clip_norm, std::uint64_t seed, std::int64_t max_skipped_steps,
          const Path& directory, std::int64_t checkpoint_every, std::int64_t keep_checkpoints, bool resume,
-         const Path& log, bool progress, Function on_step, Function should_stop) {
+         const Path& log, bool progress, Function on_step, Function should_stop, const Communicator* ranks) {
         return run(model, optimizer, {schedule, loss_of, on_step, should_stop},
                    {.steps = steps,
                     .accumulate = accumulate,
@@ -114,16 +117,19 @@ void bind_training(nb::module_& module) {
                     .keep_checkpoints = keep_checkpoints,
                     .resume = resume,
                     .log = log.value_or(""),
-                    .progress = progress ? &std::cerr : nullptr});
+                    .progress = progress ? &std::cerr : nullptr,
+                    .ranks = ranks ? *ranks : Communicator()});
       },
       "module"_a, "optimizer"_a, "schedule"_a, "loss_of"_a, nb::kw_only(), "steps"_a, "accumulate"_a = 1,
       "clip_norm"_a = 0.0, "seed"_a = 0, "max_skipped_steps"_a = 10, "directory"_a.none() = nb::none(),
       "checkpoint_every"_a = 1000, "keep_checkpoints"_a = 3, "resume"_a = true, "log"_a.none() = nb::none(),
       "progress"_a = false, "on_step"_a.none() = nb::none(), "should_stop"_a.none() = nb::none(),
+      "ranks"_a.none() = nb::none(),
       "Minimises loss_of(step, part, index), which gives a Tensor or (Tensor, tokens), and gives a report. With a "
       "directory, checkpoints are written there, and a run that was killed goes on to the same bits; Ctrl-C and errors "
       "of "
-      "loss_of leave one of the last step.");
+      "loss_of leave one of the last step. With the ranks of a Communicator, every rank calls it with its own module; "
+      "each computes its batches, and their gradients are summed.");
 }
 
 }  // namespace headway::python

@@ -723,6 +723,7 @@ def train(
     checkpoint_every: int = 1000, keep_checkpoints: int = 3, resume: bool = True,
     log: str | os.PathLike[str] | None = None, progress: bool = False, on_step: Callable[[dict[str, Any]], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
+    ranks: Communicator | None = None,
 ) -> dict[str, Any]: ...
 
 class SafeTensors:
