@@ -91,7 +91,8 @@ def main():
     print(sum(p.numel() for p in model.parameters()), "parameters", flush=True)
     begin = device.clock(options.device)
     train(model, options)
-    print(f"{options.steps} steps, seed {options.seed}: {device.clock(options.device) - begin:.0f} s on {options.device}", flush=True)
+    seconds = device.clock(options.device) - begin
+    print(f"{options.steps} steps, seed {options.seed}: {seconds:.0f} s on {options.device}", flush=True)
     model.half().save_pretrained(options.output)
     for name in ("generation_config.json", "preprocessor_config.json", "tokenizer.json", "tokenizer_config.json"):
         shutil.copy(options.start / name, options.output / name)
