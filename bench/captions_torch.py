@@ -2,23 +2,25 @@
 """The captions example in PyTorch: Transformers' VisionEncoderDecoderModel with the same config, split, order of the data,
 augmentation, steps and optimizer as `example_captions train`.
 
-    captions_torch.py DATA START --output DIR [--steps N] [--seed N]
+    captions_torch.py DATA START --output DIR [--steps N] [--seed N] [--device cuda]
 
 START is a directory that `example_captions train --steps 0` wrote: config, tokenizer, preprocessor and initial weights.
 """
 import argparse
 import collections
 import csv
+import functools
 import math
 import pathlib
 import re
-import time
 
 import numpy
 import torch
 from PIL import Image
 from torch.nn import functional
 from transformers import PreTrainedTokenizerFast, VisionEncoderDecoderModel
+
+import device
 
 SIDE = 72
 GENDERS = {"man", "woman", "men", "women", "person", "people"}
@@ -87,9 +89,10 @@ def read_pixels(data, rows):
     return pixels
 
 
-def draws(seed, position, count=12):
-    """Numbers in [0, 1) of one example of the run."""
-    base = mix(numpy.uint64(seed)) ^ mix(numpy.arange(count, dtype=numpy.uint64) + numpy.uint64(position * 16))
+def draws(seed, places, count=12):
+    """Numbers in [0, 1) of examples of the run: [places, count]."""
+    streams = numpy.asarray(places, dtype=numpy.uint64)[:, None] * numpy.uint64(16)
+    base = mix(numpy.uint64(seed)) ^ mix(numpy.arange(count, dtype=numpy.uint64) + streams)
     return (mix(base) >> numpy.uint64(11)).astype(numpy.float64) * 2.0**-53
 
 
@@ -100,18 +103,16 @@ def order(seed, epoch, count):
 
 def augment(pixels, u):
     """pixels [b, 4, 72, 72] premultiplied, u [b, 12]: scaled, shifted, sometimes blurred, over a background."""
-    u = torch.from_numpy(u).float()
     scale, shift_x, shift_y = 0.85 + 0.25 * u[:, 0], 6 * u[:, 1] - 3, 6 * u[:, 2] - 3
-    centres = torch.arange(SIDE) + 0.5
+    centres = torch.arange(SIDE, device=u.device) + 0.5
     x = (centres[None] - SIDE / 2 - shift_x[:, None]) / scale[:, None] / (SIDE / 2)
     y = (centres[None] - SIDE / 2 - shift_y[:, None]) / scale[:, None] / (SIDE / 2)
     grid = torch.stack([x[:, None, :].expand(-1, SIDE, -1), y[:, :, None].expand(-1, -1, SIDE)], dim=3)
-    result = torch.empty_like(pixels)
-    coarse = u[:, 3] < 0.2
-    for chosen, source in ((coarse, functional.avg_pool2d(pixels, 2)), (~coarse, pixels)):
-        result[chosen] = functional.grid_sample(source[chosen], grid[chosen], align_corners=False)
+    fine = functional.grid_sample(pixels, grid, align_corners=False)
+    coarse = functional.grid_sample(functional.avg_pool2d(pixels, 2), grid, align_corners=False)
+    result = torch.where(u[:, 3, None, None, None] < 0.2, coarse, fine)
     background = torch.where(u[:, 4:5] < 0.85, u[:, 5:6].expand(-1, 3), u[:, 5:8])
-    background = torch.where(u[:, 4:5] < 0.7, torch.ones(1, 3), background)
+    background = torch.where(u[:, 4:5] < 0.7, torch.ones(1, 3, device=u.device), background)
     colours = result[:, :3] + (1 - result[:, 3:]) * background[:, :, None, None]
     return ((0.92 + 0.16 * u[:, 8, None, None, None]) * colours).clamp(0, 1) * 2 - 1
 
@@ -130,9 +131,9 @@ def word_f1(expected, found):
 def evaluate(model, tokenizer, pixels, captions, beams):
     model.eval()
     texts = []
-    for start in range(0, len(captions), 64):
-        ids = model.generate(over_white(pixels[start:start + 64]), num_beams=beams, max_new_tokens=40, do_sample=False)
-        texts += tokenizer.batch_decode(ids, skip_special_tokens=True)
+    for start in range(0, len(captions), 128):
+        ids = model.generate(over_white(pixels[start:start + 128]), num_beams=beams, max_new_tokens=40, do_sample=False)
+        texts += tokenizer.batch_decode(ids.tolist(), skip_special_tokens=True)
     exact = sum(a == b for a, b in zip(captions, texts)) / len(captions)
     return exact, sum(map(word_f1, captions, texts)) / len(captions)
 
@@ -148,33 +149,35 @@ def rate(step, steps, peak):
 class Batches:
     """The batches of a run: each follows from its number and the seed alone, as in the C++ program."""
 
-    def __init__(self, pixels, sequences, size, seed):
-        self.pixels, self.sequences, self.size, self.seed = pixels, sequences, size, seed
+    def __init__(self, sequences, size, seed, start_id):
+        self.size, self.seed, self.start_id = size, seed, start_id
+        self.lengths = torch.tensor([len(sequence) for sequence in sequences])
+        self.labels = torch.full((len(sequences), int(self.lengths.max())), -100)
+        for row, sequence in enumerate(sequences):
+            self.labels[row, :len(sequence)] = torch.tensor(sequence)
+        self.order = functools.lru_cache(2)(lambda epoch: order(seed, epoch, len(sequences)))
 
-    def at(self, index, start_id):
-        places = range(index * self.size, (index + 1) * self.size)
-        count = len(self.sequences)
-        orders = {epoch: order(self.seed, epoch, count) for epoch in {place // count for place in places}}
-        items = [int(orders[place // count][place % count]) for place in places]
-        inputs = augment(self.pixels[items], numpy.stack([draws(self.seed, place) for place in places]))
-        labels = torch.full((self.size, max(len(self.sequences[i]) for i in items)), -100)
-        for row, i in enumerate(items):
-            labels[row, :len(self.sequences[i])] = torch.tensor(self.sequences[i])
-        read = torch.cat([torch.full((self.size, 1), start_id), labels[:, :-1].clamp(min=0)], dim=1)
-        return inputs, read, labels
+    def at(self, index):
+        """The pictures' numbers, the numbers of their changes, the tokens to read and to write."""
+        places, count = range(index * self.size, (index + 1) * self.size), len(self.labels)
+        items = torch.tensor([int(self.order(place // count)[place % count]) for place in places])
+        labels = self.labels[items, :int(self.lengths[items].max())]
+        read = torch.cat([torch.full((self.size, 1), self.start_id), labels[:, :-1].clamp(min=0)], dim=1)
+        return items, torch.from_numpy(draws(self.seed, places)).float(), read, labels
 
 
-def train(model, batches, options, report):
-    """The recipe of the examples: AdamW, a cosine schedule, clipping at 1. Seconds of the processor."""
+def train(model, pixels, batches, options, report):
+    """The recipe of the examples: AdamW, a cosine schedule, clipping at 1. The seconds that it took."""
     decayed = [p for p in model.parameters() if p.dim() > 1]
     others = [p for p in model.parameters() if p.dim() <= 1]
     optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": options.weight_decay},
-                                   {"params": others, "weight_decay": 0.0}], lr=1e-3, betas=(0.9, 0.98))
-    started = time.process_time()
-    for step in range(1, options.steps + 1):
+                                   {"params": others, "weight_decay": 0.0}], lr=1e-3, betas=(0.9, 0.98),
+                                  fused=options.device != "cpu")
+    started = device.clock(options.device)
+    ahead = device.on_device(map(batches.at, range(options.steps)), options.device)
+    for step, (items, u, read, labels) in enumerate(ahead, 1):
         model.train()
-        inputs, read, labels = batches.at(step - 1, model.config.decoder_start_token_id)
-        logits = model(pixel_values=inputs, decoder_input_ids=read).logits
+        logits = model(pixel_values=augment(pixels[items], u), decoder_input_ids=read).logits
         loss = functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
         optimizer.zero_grad()
         loss.backward()
@@ -183,10 +186,10 @@ def train(model, batches, options, report):
             group["lr"] = rate(step, options.steps, options.learning_rate)
         optimizer.step()
         if step % 100 == 0:
-            print(f"step {step} loss {loss.item():.4f} {time.process_time() - started:.0f} s", flush=True)
+            print(f"step {step} loss {loss.item():.4f} {device.clock(options.device) - started:.0f} s", flush=True)
         if options.every and step % options.every == 0:
             report(beams=[1])
-    return time.process_time() - started
+    return device.clock(options.device) - started
 
 
 def main():
@@ -200,6 +203,7 @@ def main():
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument("--weight-decay", type=float, default=0.05)
     parser.add_argument("--every", type=int, default=0, help="evaluate every so many steps")
+    device.add_option(parser)
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(options.seed)
@@ -208,6 +212,7 @@ def main():
     pixels, parts = read_pixels(options.data, rows), split_of(rows)
     tokenizer = PreTrainedTokenizerFast.from_pretrained(options.start)
     model = VisionEncoderDecoderModel.from_pretrained(options.start, dtype=torch.float32, attn_implementation="sdpa")
+    model, pixels = model.to(options.device), pixels.to(options.device)
     items = {name: [i for i, part in enumerate(parts) if part == name] for name in ("train", "combination", "kind")}
     captions = {name: [rows[i]["caption"] for i in numbers] for name, numbers in items.items()}
     print({name: len(numbers) for name, numbers in items.items()},
@@ -221,9 +226,10 @@ def main():
 
     end = [model.config.eos_token_id]
     sequences = [tokenizer.encode(caption, add_special_tokens=False) + end for caption in captions["train"]]
-    seconds = train(model, Batches(pixels[items["train"]], sequences, options.batch, options.seed), options, report)
+    batches = Batches(sequences, options.batch, options.seed, model.config.decoder_start_token_id)
+    seconds = train(model, pixels[items["train"]], batches, options, report)
     model.save_pretrained(options.output)
-    print(f"{options.steps} steps, seed {options.seed}: {seconds:.0f} s of one processor")
+    print(f"{options.steps} steps, seed {options.seed}: {seconds:.0f} s on {options.device}")
     report(beams=[1, 4])
 
 

@@ -2,7 +2,7 @@
 """The first run of examples/speech by Transformers' WhisperForConditionalGeneration: the same initial weights, batches,
 steps and rates.
 
-    speech_torch.py DATA START --output DIR [--seed N] [--steps 5000]
+    speech_torch.py DATA START --output DIR [--seed N] [--steps 5000] [--device cuda]
 
 START is a directory that `example_speech train DATA --output START --steps 0 --seed N` wrote. The batches come from
 `example_speech batches`, so both sides learn from the same features; `example_speech evaluate DATA DIR` counts errors.
@@ -12,12 +12,12 @@ import argparse
 import pathlib
 import shutil
 import subprocess
-import time
 
 import numpy
 import torch
 import transformers
 
+import device
 import draws
 
 BINS, LENGTH = 48, 11
@@ -56,10 +56,10 @@ class Shortened:
 
 
 def train(model, options):
-    optimizer = torch.optim.AdamW(draws.groups(model, 0.05), betas=(0.9, 0.98))
+    optimizer = torch.optim.AdamW(draws.groups(model, 0.05), betas=(0.9, 0.98), fused=options.device != "cpu")
     lengths = Shortened(model)
     model.train()
-    for index, (read, written, features) in enumerate(batches_of(options)):
+    for index, (read, written, features) in enumerate(device.on_device(batches_of(options), options.device)):
         lengths.set(features.size(2))
         logits = model(input_features=features, decoder_input_ids=read).logits
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), written.flatten(), label_smoothing=0.05)
@@ -82,14 +82,17 @@ def main():
     parser.add_argument("--program", default="build/release/examples/speech/example_speech")
     parser.add_argument("--steps", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=1)
+    device.add_option(parser)
     options = parser.parse_args()
     torch.manual_seed(options.seed)
     torch.set_num_threads(1)
     model = transformers.WhisperForConditionalGeneration.from_pretrained(options.start, dtype=torch.float32)
+    model = model.to(options.device)
     print(sum(p.numel() for p in model.parameters()), "parameters", flush=True)
-    begin = time.process_time()
+    begin = device.clock(options.device)
     train(model, options)
-    print(f"{options.steps} steps, seed {options.seed}: {time.process_time() - begin:.0f} s of one processor", flush=True)
+    seconds = device.clock(options.device) - begin
+    print(f"{options.steps} steps, seed {options.seed}: {seconds:.0f} s on {options.device}", flush=True)
     model.half().save_pretrained(options.output)
     for name in ("generation_config.json", "preprocessor_config.json", "tokenizer.json", "tokenizer_config.json"):
         shutil.copy(options.start / name, options.output / name)

@@ -2,6 +2,7 @@
 """The video example's model in plain PyTorch: the same clips, steps and rates.
 
     video_torch.py DATA [--program build/release/examples/video/example_video] [--steps N] [--seeds 1,2,3]
+                         [--device cuda]
 
 The clips come from `example_video clips`, so both sides learn from the same pixels. Prints the shares of the test clips
 whose action and digit are right, whose action is right, whose digit is right.
@@ -10,11 +11,12 @@ whose action and digit are right, whose action is right, whose digit is right.
 import argparse
 import math
 import subprocess
-import time
 
 import numpy
 import torch
 from torch import nn
+
+import device
 
 FRAMES, SIDE, TUBELET, PATCH, STRIDE = 16, 24, 2, 12, 6
 STEM, WIDTH, HEADS, LAYERS, HIDDEN = 192, 96, 4, 3, 288
@@ -58,9 +60,9 @@ class Model(nn.Module):
         self.action, self.digit = nn.Linear(WIDTH, 9), nn.Linear(WIDTH, 10)
 
     def forward(self, clips):
-        """clips: (batch, frames, side, side)"""
+        """clips: (batch, frames, side, side), 0 to 255"""
         batch = clips.size(0)
-        x = clips.reshape(batch, TIMES, TUBELET, SIDE, SIDE).unfold(3, PATCH, STRIDE).unfold(4, PATCH, STRIDE)
+        x = (clips / 255).reshape(batch, TIMES, TUBELET, SIDE, SIDE).unfold(3, PATCH, STRIDE).unfold(4, PATCH, STRIDE)
         x = x.permute(0, 1, 3, 4, 2, 5, 6).reshape(batch, TIMES, PLACES, -1)
         x = self.tokens(nn.functional.gelu(self.patches((x - 0.25) * 4)))
         x = x + self.space_positions + self.time_positions[:, None]
@@ -78,7 +80,7 @@ def clips_of(command, batch):
     with subprocess.Popen(command, stdout=subprocess.PIPE) as program:
         while read := program.stdout.read(size * batch):
             rows = numpy.frombuffer(read, numpy.uint8).reshape(-1, size)
-            pixels = torch.from_numpy(rows[:, 2:].astype(numpy.float32) / 255).reshape(-1, FRAMES, SIDE, SIDE)
+            pixels = torch.from_numpy(rows[:, 2:].copy()).reshape(-1, FRAMES, SIDE, SIDE)
             labels = torch.from_numpy(rows[:, :2].astype(numpy.int64))
             yield pixels, labels[:, 0], labels[:, 1]
     if program.returncode:
@@ -88,7 +90,7 @@ def clips_of(command, batch):
 def train(options, seed):
     """A model of the seed's clips, and the seconds of a step."""
     torch.manual_seed(seed)
-    model = Model()
+    model = Model().to(options.device)
     matrices = [p for p in model.parameters() if p.dim() > 1]
     others = [p for p in model.parameters() if p.dim() <= 1]
     optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}],
@@ -96,8 +98,9 @@ def train(options, seed):
     warm = options.steps // 20
     command = [options.program, "clips", options.data, "--steps", str(options.steps), "--batch", str(options.batch),
                "--seed", str(seed)]
-    begin = time.process_time()
-    for index, (clips, actions, digits) in enumerate(clips_of(command, options.batch)):
+    begin = device.clock(options.device)
+    batches = device.on_device(clips_of(command, options.batch), options.device)
+    for index, (clips, actions, digits) in enumerate(batches):
         step = index + 1
         share = (step - warm) / max(options.steps - warm, 1)
         rate = step / warm if step <= warm else 0.5 * (1 + math.cos(math.pi * share))
@@ -111,15 +114,16 @@ def train(options, seed):
         optimizer.step()
         if step % 500 == 0:
             print(f"step {step}: loss {loss.item():.3f}", flush=True)
-    return model, (time.process_time() - begin) / options.steps
+    return model, (device.clock(options.device) - begin) / options.steps
 
 
 def evaluate(options, model):
     """Percent: both right, the action, the digit."""
     model.eval()
     right = []
+    command = [options.program, "clips", options.data, "--test", "--seed", "1"]
     with torch.no_grad():
-        for clips, actions, digits in clips_of([options.program, "clips", options.data, "--test", "--seed", "1"], 64):
+        for clips, actions, digits in device.on_device(clips_of(command, 64), options.device):
             action_logits, digit_logits = model(clips)
             right.append(torch.stack([action_logits.argmax(1) == actions, digit_logits.argmax(1) == digits]))
     right = torch.cat(right, 1)
@@ -134,6 +138,7 @@ def main():
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--learning-rate", type=float, default=2e-3)
     parser.add_argument("--seeds", default="1")
+    device.add_option(parser)
     options = parser.parse_args()
     for seed in map(int, options.seeds.split(",")):
         model, seconds = train(options, seed)
