@@ -10,8 +10,7 @@ namespace headway::inline v0::internal {
 
 // The length of a whole sequence of which this rank has `own` tokens, which must be as many as the guard's shares say.
 // Every rank calls it.
-HEADWAY_INTERNAL_API std::int64_t whole_length(const char* function, const SequenceParallelGuard& guard,
-                                               std::int64_t own);
+std::int64_t whole_length(const char* function, const SequenceParallelGuard& guard, std::int64_t own);
 
 // A seed for what is drawn on every rank by itself: the ranks' draws differ.
 std::uint64_t seed_of_rank(std::uint64_t seed);

@@ -117,10 +117,13 @@ class Output(ProgramTest):
     def test_another_run_is_refused(self):
         data = self.write_input(2000)
         self.break_off(data)
-        process = self.start("--resume")  # so that some lines are complete
-        self.wait_for_lines(process)
-        process.terminate()
-        process.wait(timeout=100)
+        # So that some lines are complete: a run that waits for the rest of its input keeps its state.
+        with subprocess.Popen([program_test.program, *map(str, self.command), "--output", "out", "--resume"],
+                              stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=self.work) as process:
+            process.stdin.write(data[:data.index("\n", len(data) // 2) + 1].encode())
+            process.stdin.flush()
+            self.wait_for_lines(process)
+            process.kill()
         self.assertGreater(self.lines_kept(), 0)
         call = [*self.command, "--output", "out"]
         self.bad(1, "out.state is there: a run ended after", *call, data=data)
