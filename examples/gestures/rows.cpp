@@ -5,7 +5,8 @@
 #include <fstream>
 #include <numeric>
 #include <random>
-#include <sstream>
+
+#include "support/files.h"
 
 namespace gestures {
 namespace {
@@ -15,22 +16,7 @@ using headway::Error;
 constexpr double kLargest = 1e6;  // beyond it float32 has no room left for what the layers compute
 
 Row parse_row(const std::string& line, bool with_label, const std::string& about) {
-  std::istringstream stream(line);
-  std::vector<double> numbers;
-  for (std::string field; std::getline(stream, field, ',');) {
-    std::size_t end = 0;
-    try {
-      numbers.push_back(std::stod(field, &end));
-    } catch (const std::exception&) {
-      end = 0;
-    }
-    if (end == 0 || field.find_first_not_of(" \r", end) != std::string::npos || !std::isfinite(numbers.back())) {
-      throw Error(about + ": \"" + field + "\" is not a number");
-    }
-    if (std::abs(numbers.back()) > kLargest) {
-      throw Error(about + ": " + field + " is too large, expected widths and heights of the picture");
-    }
-  }
+  const std::vector<double> numbers = example::numbers_of(line, about, kLargest);
   const std::size_t coordinates = 2 * kPoints;
   const bool labelled = with_label || numbers.size() == coordinates + 1;
   if (numbers.size() != coordinates + (labelled ? 1 : 0)) {

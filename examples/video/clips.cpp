@@ -4,7 +4,8 @@
 #include <cmath>
 #include <fstream>
 #include <numbers>
-#include <sstream>
+
+#include "support/files.h"
 
 namespace video {
 namespace {
@@ -90,17 +91,7 @@ void draw(const Digit& digit, const Pose& pose, Random* random, std::uint8_t* fr
 }
 
 Digit parse_digit(const std::string& line, const std::string& about) {
-  std::istringstream stream(line);
-  std::vector<double> numbers;
-  for (std::string field; std::getline(stream, field, ',');) {
-    std::size_t end = 0;
-    try {
-      numbers.push_back(std::stod(field, &end));
-    } catch (const std::exception&) {
-      end = 0;
-    }
-    if (field.empty() || end != field.size()) throw Error(about + ": \"" + field + "\" is not a number");
-  }
+  const std::vector<double> numbers = example::numbers_of(line, about);
   if (numbers.size() != 65) {
     throw Error(about + ": " + std::to_string(numbers.size()) + " numbers, expected 64 pixels and the digit");
   }
