@@ -127,7 +127,7 @@ void Recommend::print(const headway::Recommendations& found) {
     std::vector<std::string> row = {std::to_string(++place), std::to_string(item.item), score_text(item.probability),
                                     sources_text(item, found.read)};
     if (!has_history) row.insert(row.begin(), std::to_string(number));
-    table.add(std::move(row));
+    table.add(row);
   }
 }
 

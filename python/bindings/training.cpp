@@ -10,6 +10,7 @@
 #include <iostream>
 
 #include "bindings/arrays.h"
+#include "bindings/lock.h"
 
 namespace headway::python {
 namespace {
@@ -74,10 +75,14 @@ nb::dict run(const Module& module, Optimizer& optimizer, const Functions& given,
   const nb::object should_stop =
       given.should_stop.is_none() ? nb::object() : read_function("train: should_stop", given.should_stop);
   if (on_step.is_valid()) {
-    options.on_step = [&on_step](const StepReport& report) { call_python(on_step, to_dict(report)); };
+    options.on_step = [&on_step](const StepReport& report) {
+      const LockHeld held;
+      call_python(on_step, to_dict(report));
+    };
   }
   std::exception_ptr interrupt;  // a KeyboardInterrupt, raised after the checkpoint is written
   options.should_stop = [&] {
+    const LockHeld held;
     try {
       raise_signals();
     } catch (const nb::python_error&) {
@@ -87,12 +92,17 @@ nb::dict run(const Module& module, Optimizer& optimizer, const Functions& given,
     return should_stop.is_valid() && read_flag("train: what should_stop returned", call_python(should_stop));
   };
   const auto rate = [&](std::int64_t step) {
+    const LockHeld held;
     return read_number("train: what schedule returned", call_python(schedule, step));
   };
   const auto loss = [&](const BatchPosition& position) {
+    const LockHeld held;
     return read_loss(call_python(loss_of, position.step, position.part, position.index));
   };
-  const TrainingReport report = train(module, optimizer, rate, loss, options);
+  const TrainingReport report = [&] {
+    const LockReleased released;  // ranks may be threads of this process, and wait for each other
+    return train(module, optimizer, rate, loss, options);
+  }();
   if (interrupt) std::rethrow_exception(interrupt);
   return to_dict(report);
 }

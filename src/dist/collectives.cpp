@@ -182,8 +182,8 @@ std::vector<std::string> Communicator::all_gather(const std::string& text) const
   if (!group_) return {text};
   const auto words_of = [](std::int64_t characters) { return (characters + 3) / 4; };
   const Tensor lengths = all_gather(Tensor::from({static_cast<std::int64_t>(text.size())}, {1}));
-  std::vector<std::int64_t> counts;
-  for (int other = 0; other < size(); ++other) counts.push_back(words_of(lengths.data<std::int64_t>()[other]));
+  std::vector<std::int64_t> counts(at(size()));
+  std::transform(lengths.data<std::int64_t>(), lengths.data<std::int64_t>() + size(), counts.begin(), words_of);
   const Tensor own = Tensor::zeros({counts[at(rank())]}, DType::int32);
   if (!text.empty()) std::memcpy(own.raw_data(), text.data(), text.size());
   const Tensor all = all_gather(own, counts);
@@ -293,7 +293,7 @@ Transfer Communicator::start_all_reduce(const Tensor& values, Reduce how) const 
   for (int other = 0; other < size(); ++other) {
     if (other == rank()) {
       own_begin = begin;
-      terms.push_back(Tensor());
+      terms.emplace_back();
     } else {
       sent.push_back({rows(flat, begin, shares[at(other)]), other});
       terms.push_back(Tensor::empty({shares[at(rank())]}, flat.dtype(), flat.device()));

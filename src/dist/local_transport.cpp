@@ -8,6 +8,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -322,10 +323,11 @@ void LocalTransport::make_groups(LocalGroup& group, LocalGroup::Split& split) {
 }  // namespace
 
 std::vector<std::shared_ptr<Transport>> local_transports(int size) {
-  std::vector<int> ranks;
-  for (int rank = 0; rank < size; ++rank) ranks.push_back(rank);
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
   const auto group = std::make_shared<LocalGroup>(std::make_shared<LocalWorld>(size), ranks);
   std::vector<std::shared_ptr<Transport>> transports;
+  transports.reserve(ranks.size());
   for (const int rank : ranks) transports.push_back(std::make_shared<LocalTransport>(group, rank, true));
   return transports;
 }

@@ -106,6 +106,7 @@ Tensor SequenceShares::gather(const Tensor& share, int dim, const Communicator& 
         size(ranks.rank()), " tokens in dimension ", dim);
   const NoGradGuard guard;
   std::vector<std::int64_t> counts;
+  counts.reserve(static_cast<std::size_t>(this->ranks()));
   for (int rank = 0; rank < this->ranks(); ++rank) counts.push_back(size(rank));
   const Tensor by_rank = ranks.all_gather(share.detach().transpose(0, dim).contiguous(), counts).transpose(0, dim);
   Tensor whole = Tensor::empty(by_rank.shape(), share.dtype(), share.device());

@@ -38,8 +38,8 @@ struct Span {
 
 // The words of a text, without special tokens where there are others.
 std::vector<Span> words_of(const std::vector<std::string>& tokens) {
-  std::vector<TokenText> texts;
-  for (const std::string& token : tokens) texts.push_back(token_text(token));
+  std::vector<TokenText> texts(tokens.size());
+  std::transform(tokens.begin(), tokens.end(), texts.begin(), token_text);
   const auto any = [&](auto property) { return std::any_of(texts.begin(), texts.end(), property); };
   const bool marked = any([](const TokenText& text) { return text.starts_word; });
   const bool plain = any([](const TokenText& text) { return !text.special; });

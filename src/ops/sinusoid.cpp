@@ -17,11 +17,12 @@ Tensor sinusoidal_positions(std::int64_t length, std::int64_t dim, Sinusoid layo
   check(!is_whisper || (dim >= 4 && dim % 2 == 0), "sinusoidal_positions: dim is ", dim,
         ", expected an even number from 4 on with Sinusoid::whisper");
   Tensor table = Tensor::empty({length, dim}, dtype);
+  const std::int64_t pairs = dim / 2;
   const std::int64_t sines = (dim + 1) / 2;  // an odd dim has no cosine for its last angle
   internal::dispatch_floating(dtype, [&]<typename T>() {
     T* values = table.data<T>();
     for (std::int64_t i = 0; i < sines; ++i) {
-      const double exponent = is_whisper ? -static_cast<double>(i) / static_cast<double>(dim / 2 - 1)
+      const double exponent = is_whisper ? -static_cast<double>(i) / static_cast<double>(pairs - 1)
                                          : -2.0 * static_cast<double>(i) / static_cast<double>(dim);
       const double frequency = std::pow(10000.0, exponent);
       const std::int64_t sine = layout == Sinusoid::interleaved ? 2 * i : i;

@@ -250,7 +250,7 @@ template <typename Config, typename State, typename Report>
 void TrainingRun<Config, State, Report>::share_state(bool& better) {
   if (options_.ranks.is_alone()) return;
   const std::string state = text_of_first(options_.ranks, state_.to_json());
-  better = text_of_first(options_.ranks, better ? "better" : "").size() > 0;
+  better = !text_of_first(options_.ranks, better ? "better" : "").empty();
   if (!is_first()) state_ = State::from_json(state);
 }
 

@@ -77,6 +77,7 @@ std::vector<std::string> layers_of(const std::vector<NamedTensor>& parameters) {
 
 std::vector<double> norms_of(const std::vector<Tensor>& gradients) {
   std::vector<ParameterSpan> spans;
+  spans.reserve(gradients.size());
   for (const Tensor& gradient : gradients) {
     spans.push_back({.gradient = gradient.raw_data(), .count = gradient.element_count(), .dtype = gradient.dtype()});
   }

@@ -104,6 +104,7 @@ double Validator::bleu_of(const TranslationModel& model, const Part& part, const
     }
   }
   std::vector<std::vector<std::int64_t>> sources;
+  sources.reserve(own.size());
   for (const std::size_t i : own) sources.push_back(part.sources[i]);
   const auto found = search(model, sources, {.beam = 1, .batch_size = kBatch});
   std::vector<std::string> texts(part.sources.size());
