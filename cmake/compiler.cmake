@@ -7,9 +7,10 @@ endif()
 if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(HEADWAY_CCACHE ccache)
   if(HEADWAY_CCACHE)
-    # The first setting caches what uses precompiled headers; the others let several checkouts share what is cached. Under
-    # sanitizers, which name lines and not folders, that holds with debugging information too.
-    set(headway_ccache CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_BASEDIR=${PROJECT_SOURCE_DIR})
+    # The first setting caches what uses precompiled headers; the second compares headers to the letter, as a precompiled
+    # header does, not without their comments; the others let several checkouts share what is cached. Under sanitizers,
+    # which name lines and not folders, that holds with debugging information too.
+    set(headway_ccache CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=1 CCACHE_BASEDIR=${PROJECT_SOURCE_DIR})
     if(HEADWAY_SANITIZE)
       list(APPEND headway_ccache CCACHE_NOHASHDIR=1)
     endif()
