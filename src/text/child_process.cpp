@@ -46,10 +46,11 @@ enum class ChildEnd { done = 0, failed = 1, no_memory = 2, terminated = 3 };
 }
 
 // The whole life of the copy. Nothing that the process had open is flushed or closed, since that is the parent's.
-[[noreturn]] void live_as_child(const std::function<std::string()>& work, int pipe) noexcept {
+[[noreturn]] void live_as_child(const std::function<std::string()>& work, int pipe, pid_t parent) noexcept {
 #ifdef __linux__
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
+  if (::getppid() != parent) end_child(ChildEnd::terminated);  // it was killed before the call above
   std::set_terminate(end_by_exception);
   try {
     send(pipe, work(), ChildEnd::done);
@@ -94,8 +95,9 @@ struct Child {
 std::string run_in_child(const std::function<std::string()>& work, std::string_view who) {
   int ends[2] = {-1, -1};  // to read, to write
   if (::pipe2(ends, O_CLOEXEC) != 0) fail(who, ": no pipe can be made: ", std::generic_category().message(errno));
+  const pid_t parent = ::getpid();
   Child child = {.process = ::fork(), .pipe = ends[0]};
-  if (child.process == 0) live_as_child(work, ends[1]);
+  if (child.process == 0) live_as_child(work, ends[1], parent);
   const int problem = errno;
   ::close(ends[1]);
   if (child.process < 0) fail(who, ": no process can be started: ", std::generic_category().message(problem));
