@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
@@ -81,6 +82,8 @@ std::vector<float> ticket_sums() {
   return result;
 }
 
+TorchOpenMp* torch = nullptr;
+
 // Results of our own pool first, then the library is loaded. No test calls set_num_threads() in this process.
 class OpenMpThreads : public testing::Test {
  protected:
@@ -100,9 +103,11 @@ class OpenMpThreads : public testing::Test {
     torch->threads = 3;
     torch->missing = 0;
   }
-  void TearDown() override { EXPECT_EQ(torch->other_size, 0); }
+  void TearDown() override {
+    EXPECT_EQ(torch->other_size, 0);
+    torch->set_after_region(AfterRegion::end);
+  }
 
-  static inline TorchOpenMp* torch = nullptr;
   static inline std::vector<Named> own_results;
   static inline std::vector<float> own_sums;
   static inline int threads_before = 0, threads_after = 0, regions_before = 0;
@@ -149,6 +154,41 @@ TEST_F(OpenMpThreads, CallerIsWorkerZeroAndNoneIsShared) {
       in_use[worker].store(false);
     });
   }
+}
+
+// Calls of parallel_for until one of them is, or is not, in a region of PyTorch's; false where none was for ten
+// seconds.
+bool until_in_region(bool expected) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (std::chrono::steady_clock::now() < end) {
+    const int before = torch->regions;
+    parallel_sum(64);
+    if ((torch->regions > before) == expected) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
+}
+
+TEST_F(OpenMpThreads, AreLeftAloneWhileTheySleep) {
+  torch->set_after_region(AfterRegion::sleep);
+  parallel_sum(64);
+  EXPECT_TRUE(until_in_region(false));
+  // They stay asleep, so from now on every call is our own.
+  const int before = torch->regions;
+  for (int repeat = 0; repeat < 20; ++repeat) EXPECT_EQ(parallel_sum(64), 64 * 63 / 2);
+  EXPECT_EQ(torch->regions, before);
+  const std::vector<Named> results = computed();
+  for (std::size_t i = 0; i < results.size(); ++i) expect_same_bits(results[i], own_results[i]);
+  torch->set_after_region(AfterRegion::end);
+  EXPECT_TRUE(until_in_region(true));  // their threads have ended, and others may be awake
+}
+
+TEST_F(OpenMpThreads, AreUsedWhileTheySpin) {
+  if (threads_before == 1) GTEST_SKIP() << "one processor: no other thread runs while this one looks";
+  torch->threads = 2;
+  torch->set_after_region(AfterRegion::spin);
+  parallel_sum(64);
+  EXPECT_TRUE(until_in_region(true));
 }
 
 TEST_F(OpenMpThreads, RunTogether) {

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
+#include <time.h>
 
 #include <atomic>
 #include <cstddef>
@@ -76,6 +77,7 @@ std::unique_ptr<const OpenMpThreads> search_openmp() {
   if (!find_runtime(program, found) && (torch == nullptr || !find_runtime(torch, found))) found = {};
   dlclose(program);
   if (thread_choice() == ThreadChoice::own) found.parallel = nullptr;
+  found.always = thread_choice() == ThreadChoice::openmp;
   // torch.set_num_threads() holds for every thread of the process, the runtime's number for the one that set it:
   // at::get_num_threads() brings the runtime's number up to date.
   int (*torch_count)() = nullptr;
@@ -84,17 +86,35 @@ std::unique_ptr<const OpenMpThreads> search_openmp() {
   return std::make_unique<const OpenMpThreads>(found);
 }
 
+// What a calling thread knows of its team: the processor time of one of the others, as the last region saw it.
+struct OpenMpTeam {
+  bool known = false;
+  clockid_t clock = 0;
+
+  // Whether that thread computes or spins at this moment. Where nothing is known, or the runtime has ended the thread,
+  // a region tells more, so the answer is true.
+  bool is_awake() const {
+    timespec first;
+    timespec second;
+    if (!known || clock_gettime(clock, &first) != 0 || clock_gettime(clock, &second) != 0) return true;
+    return first.tv_nsec != second.tv_nsec;
+  }
+};
+constinit thread_local OpenMpTeam openmp_team;
+
 // A parallel region that runs a job. Its threads are numbered as they come, so that the first ones get the work.
 struct OpenMpRegion {
   ParallelJob& job;
   const int workers;
+  OpenMpTeam& team = openmp_team;  // the caller's
   const pthread_t caller = pthread_self();
   std::atomic<int> arrived{1};  // the caller is worker 0
 
   static void run(void* data) {
     OpenMpRegion& region = *static_cast<OpenMpRegion*>(data);
-    const bool is_caller = pthread_equal(pthread_self(), region.caller) != 0;
-    const int worker = is_caller ? 0 : region.arrived.fetch_add(1, std::memory_order_relaxed);
+    if (pthread_equal(pthread_self(), region.caller) != 0) return region.job.run(0);
+    const int worker = region.arrived.fetch_add(1, std::memory_order_relaxed);
+    if (worker == 1) region.team.known = pthread_getcpuclockid(pthread_self(), &region.team.clock) == 0;
     if (worker < region.workers) region.job.run(worker);
   }
 };
@@ -103,6 +123,7 @@ struct OpenMpRegion {
 
 bool OpenMpThreads::run(ParallelJob& job, int workers, int limit) const {
   if (parallel == nullptr || limit > count() || forked.load(std::memory_order_relaxed)) return false;
+  if (!always && !openmp_team.is_awake()) return false;
   OpenMpRegion region{.job = job, .workers = workers};
   // Always a team of PyTorch's size, named by 0: to change it costs the runtime, and PyTorch's next call, new threads.
   parallel(OpenMpRegion::run, &region, 0, 0);

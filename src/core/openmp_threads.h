@@ -1,4 +1,4 @@
-// PyTorch's threads: where PyTorch is in the process, work runs on the threads of its OpenMP runtime, so that no second
+// PyTorch's threads: where PyTorch is in the process and its threads are awake, work runs on them, so that no second
 // pool takes the processors from them.
 #pragma once
 
@@ -15,9 +15,15 @@ struct OpenMpThreads {
   // Whether the calling thread is one of several that run a parallel region.
   bool inside_region() const { return in_parallel != nullptr && in_parallel() != 0; }
 
+  bool always = false;  // HEADWAY_THREADS asks for the team also while it sleeps
+
   // Runs the job on at most `workers` threads of the calling thread's team, the caller's included, and returns true.
-  // False where the job belongs on our own threads: they were chosen, `limit`, the number of threads in use, is more
-  // than the team has, or the process is a child after fork(), where the runtime would wait for threads of the parent.
+  // False where the job belongs on our own threads:
+  //   the team's threads sleep, or other programs have their processors. A region ends only when each of its threads
+  //   has
+  //     come, which then takes milliseconds; our own pool goes on without those that are late;
+  //   our own threads were chosen, or `limit`, the number of threads in use, is more than the team has;
+  //   the process is a child after fork(), where the runtime would wait for threads that only the parent has.
   bool run(ParallelJob& job, int workers, int limit) const;
 };
 
