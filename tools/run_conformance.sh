@@ -86,8 +86,8 @@ all=("tests/conformance/marian_roundtrip.py $build/tests/translate_tokens"
   "-m pytest -q tests/python/test_documents.py tests/python/test_torch_arrays.py")
 # The longest first, so that none is left alone at the end.
 for name in tasks_compare torch_differential hf_generate embeddings hf_models shipped_model torch_module torch_attention \
-  tokenizers_compare torch_transforms torch_ring text_documents torch_replace torch_cuda onnx_attention onnx_ops hf_minilm \
-  text_scores rouge text_tokenizer transcribe caption media; do
+  tokenizers_compare torch_transforms torch_threads torch_ring text_documents torch_replace torch_cuda onnx_attention \
+  onnx_ops hf_minilm text_scores rouge text_tokenizer transcribe caption media; do
   all+=("tests/conformance/$name.py")
 done
 suites "${all[@]}"

@@ -8,6 +8,12 @@
 // queue: a thread calls synchronize() before another one uses what it computed, and threads do not share leaves there.
 // A KeyValueCache, an Optimizer and everything that is changed in place belong to one thread at a time.
 //
+// In a process that has loaded PyTorch (libtorch_cpu) work runs on the threads of PyTorch's OpenMP runtime while they
+// are awake, and on Headway's own while they sleep, so that the two do not take processors from each other. The
+// environment variable HEADWAY_THREADS changes that: "own" for Headway's threads alone, "openmp" for those of the
+// runtime always, also without PyTorch where the program is linked with one. Another value is an Error. Results have
+// the same bits on both.
+//
 // After fork() a child may compute: it starts threads of its own. What another thread was changing at that moment is
 // lost to the child. Static destructors and detached threads may compute to the end of the process.
 #pragma once
@@ -20,7 +26,8 @@ inline namespace v0 {
 // Sets the number of threads, the caller's included; at least 1. Results are bit-identical for any number.
 HEADWAY_API void set_num_threads(int count);
 
-// The number in use: the one that was set, else HEADWAY_NUM_THREADS of the environment, else one per processor.
+// The number in use: the one that was set, else HEADWAY_NUM_THREADS of the environment, else PyTorch's
+// (torch.set_num_threads()) where it is in the process, else one per processor.
 HEADWAY_API int num_threads();
 
 }  // namespace v0

@@ -31,7 +31,10 @@ void bind_settings(nb::module_& module) {
   module.def("version", &version, "The library's version.");
   module.def("instruction_set", &instruction_set, "The instruction set in use.");
   module.def("instruction_sets", &instruction_sets, "What this build has and this machine runs, the best one last.");
-  module.def("num_threads", &num_threads, "The number of threads in use.");
+  module.def(
+      "num_threads", &num_threads,
+      "The number of threads in use: the one that was set, else HEADWAY_NUM_THREADS, else PyTorch's where it has been "
+      "imported, else one per processor.");
   module.def(
       "set_num_threads",
       [](nb::handle count) {

@@ -22,6 +22,8 @@
 #include <vector>
 
 #include "base/check.h"
+#include "core/openmp_threads.h"
+#include "core/parallel_job.h"
 #include "core/placement.h"
 #include "core/spin.h"
 #include "headway/threads.h"
@@ -92,46 +94,22 @@ class Waiting {
   std::condition_variable wake_;
 };
 
-// One call of parallel_for. Lives on the caller's stack; workers touch it only between claim and release of their slot.
-struct Job {
-  FunctionRef<void(std::int64_t, int)> body;
-  std::int64_t task_count;
-  std::atomic<std::int64_t> next_task{0};
-  std::atomic<bool> failed{false};
-  std::exception_ptr exception = nullptr;  // written by the one thread that sets `failed`
-
-  void run(int worker) {
-    try {
-      for (std::int64_t task; (task = next_task.fetch_add(1, std::memory_order_relaxed)) < task_count;) {
-        body(task, worker);
-      }
-    } catch (...) {
-      next_task.store(task_count, std::memory_order_relaxed);
-      if (!failed.exchange(true)) {
-        exception = std::current_exception();
-      }
-    }
-  }
-};
-
 // A thread of the pool and the slot through which it gets jobs.
 struct alignas(64) Worker {
   enum class State { idle, offered, running };
 
   std::atomic<State> state{State::idle};
-  Job* job = nullptr;  // written before the state becomes `offered`
+  ParallelJob* job = nullptr;  // written before the state becomes `offered`
   Waiting offer;
   Placement placement;
 };
-
-thread_local bool inside_parallel_for = false;
 
 // Threads that are made when first needed and never end: they sleep when there is nothing to do, in memory that is
 // never freed, so that the end of the process needs no order of destruction.
 class ThreadPool {
  public:
   // Runs the job on up to `count` threads, the caller's included; false where another caller holds the pool.
-  bool run(Job& job, int count) {
+  bool run(ParallelJob& job, int count) {
     std::unique_lock lock(busy_, std::try_to_lock);
     if (!lock.owns_lock()) {
       return false;
@@ -190,7 +168,6 @@ class ThreadPool {
   std::chrono::microseconds spin_time() const { return spin_time_.load(std::memory_order_relaxed); }
 
   void work(Worker* worker, int number) {
-    inside_parallel_for = true;
     while (true) {
       worker->offer.wait([&] { return worker->state.load() == Worker::State::offered; }, spin_time());
       auto offered = Worker::State::offered;
@@ -212,7 +189,9 @@ class ThreadPool {
 };
 
 std::atomic<ThreadPool*> current_pool{nullptr};
-std::atomic<int> thread_count{0};  // 0 until it is set or first asked for
+
+constexpr int kNotRead = -1;
+std::atomic<int> chosen_threads{kNotRead};  // what was set, else what the environment says; 0: neither
 
 // A child process has none of the threads, and its copies of their locks may be locked forever.
 void forget_pool_in_child() { current_pool.store(nullptr); }
@@ -231,11 +210,10 @@ ThreadPool& pool() {
   return *found;
 }
 
-int default_thread_count() {
+// HEADWAY_NUM_THREADS, or 0 where it is not set.
+int environment_thread_count() {
   const char* text = std::getenv("HEADWAY_NUM_THREADS");
-  if (text == nullptr) {
-    return std::min(processor_count(), kMaxThreads);
-  }
+  if (text == nullptr) return 0;
   const std::string_view view(text);
   long long count = 0;
   const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), count);
@@ -244,31 +222,36 @@ int default_thread_count() {
   return static_cast<int>(std::min<long long>(count, kMaxThreads));
 }
 
-// Marks the calling thread as being inside a parallel_for.
-class Inside {
- public:
-  Inside() : before_(inside_parallel_for) { inside_parallel_for = true; }
-  ~Inside() { inside_parallel_for = before_; }
+int default_thread_count() {
+  if (const OpenMpThreads* openmp = openmp_threads()) return std::clamp(openmp->count(), 1, kMaxThreads);
+  static const int processors = std::min(processor_count(), kMaxThreads);
+  return processors;
+}
 
- private:
-  bool before_;
-};
+// Runs the job on up to `workers` threads; false where the calling thread has to run it alone.
+bool run_on_threads(ParallelJob& job, int workers, int limit) {
+  if (const OpenMpThreads* openmp = openmp_threads()) {
+    if (openmp->inside_region()) return false;
+    if (openmp->run(job, workers, limit)) return true;
+  }
+  return pool().run(job, workers);
+}
 
 }  // namespace
 
 void parallel_for(std::int64_t task_count, FunctionRef<void(std::int64_t task, int worker)> body) {
-  const auto workers = static_cast<int>(std::min<std::int64_t>(worker_limit(), task_count));
-  if (workers > 1 && !inside_parallel_for) {
-    const Inside inside;
-    Job job{.body = body, .task_count = task_count};
-    if (pool().run(job, workers)) {
+  if (task_count > 1 && !inside_parallel_for) {
+    const int limit = worker_limit();
+    const auto workers = static_cast<int>(std::min<std::int64_t>(limit, task_count));
+    ParallelJob job{.body = body, .task_count = task_count};
+    if (workers > 1 && run_on_threads(job, workers, limit)) {
       if (job.exception) {
         std::rethrow_exception(job.exception);
       }
       return;
     }
   }
-  const Inside inside;
+  const InsideParallelFor inside;
   for (std::int64_t task = 0; task < task_count; ++task) {
     body(task, 0);
   }
@@ -282,17 +265,17 @@ namespace headway::inline v0 {
 
 void set_num_threads(int count) {
   internal::check(count >= 1, "set_num_threads: count is ", count, ", expected at least 1");
-  internal::thread_count.store(std::min(count, internal::kMaxThreads));
+  internal::chosen_threads.store(std::min(count, internal::kMaxThreads));
 }
 
 int num_threads() {
-  int count = internal::thread_count.load();
-  if (count == 0) {
-    const int chosen = internal::default_thread_count();
+  int count = internal::chosen_threads.load();
+  if (count == internal::kNotRead) {
+    const int read = internal::environment_thread_count();
     // Another thread may have set a number meanwhile; that one then stands.
-    count = internal::thread_count.compare_exchange_strong(count, chosen) ? chosen : count;
+    count = internal::chosen_threads.compare_exchange_strong(count, read) ? read : count;
   }
-  return count;
+  return count > 0 ? count : internal::default_thread_count();
 }
 
 }  // namespace headway::inline v0
