@@ -11,6 +11,7 @@
 #include "cpu/backend.h"
 #include "cpu/isa.h"
 #include "cpu/tensor_data.h"
+#include "headway/ops.h"
 
 namespace headway::inline v0::internal::cpu {
 namespace {
@@ -200,6 +201,12 @@ void CpuBackend::linear_step(const LinearStep& task) {
   const std::int64_t rows = task.x.size(0), outputs = task.result.size(1) * (task.gated ? 2 : 1);
   if (rows == 0) return;
   const DType dtype = task.x.dtype();
+  if (task.scales.defined()) {
+    LinearStep floating = task;
+    floating.scales = floating.packed = Tensor();
+    floating.weight = mul(task.packed.to(DType::float32), task.scales.unsqueeze(1));
+    return linear_step(floating);
+  }
   Tensor x = task.x;
   if (task.norm.kind != StepNorm::none) {
     const DType statistics = dtype == DType::float64 ? DType::float64 : DType::float32;

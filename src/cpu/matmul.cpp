@@ -331,6 +331,7 @@ void CpuBackend::matmul(const MatmulProblem& problem) {
 
 // weight^T in panels: weight [out, in] -> memory of as many floats as it takes.
 Tensor CpuBackend::pack_weight(const Tensor& weight) {
+  if (weight.dtype() == DType::int8) return weight;
   const MatmulKernels& kernels = matmul_kernels(weight.dtype());
   const std::int64_t outputs = weight.size(0), inputs = weight.size(1);
   const std::int64_t panels = divide_up(outputs, kernels.tile_columns), stride = kernels.panel_elements(inputs);
