@@ -42,6 +42,13 @@ Tensor finish_attention(const AttentionWeights& weights, const Tensor& x, const 
   return finish_sublayer(weights.place, weights.norm, weights.output_norm, weights.out, x, attended);
 }
 
+Tensor project_memory(const AttentionWeights& weights, const Tensor& memory) {
+  if (weights.memory_weight.defined()) return linear(memory, weights.memory_weight, weights.memory_bias);
+  const std::int64_t sources = memory.size(0), length = memory.size(1);
+  return linear_step(memory.reshape({sources * length, memory.size(2)}), weights.memory)
+      .view({sources, length, weights.memory.outputs});
+}
+
 Tensor apply_feed_forward(const FeedForwardWeights& weights, const Tensor& x) {
   const Tensor hidden = project(
       x, weights.in,
@@ -50,6 +57,13 @@ Tensor apply_feed_forward(const FeedForwardWeights& weights, const Tensor& x) {
 }
 
 Tensor embed_tokens(const DecoderWeights& weights, const Tensor& tokens, const Tensor& positions) {
+  if (weights.embedding_scales.defined()) {
+    Tensor x = mul(gather_rows(weights.embedding, tokens).to(DType::float32),
+                   gather_rows(weights.embedding_scales, tokens).unsqueeze(1));
+    x = scale(x, weights.embedding_scale);
+    if (weights.positions.defined()) x = add(x, gather_rows(weights.positions, positions));
+    return norm_step(x, weights.embedding_norm);
+  }
   return norm_step(embed_step(weights.embedding, tokens, weights.positions, positions, weights.embedding_scale),
                    weights.embedding_norm);
 }
