@@ -15,7 +15,7 @@ inline namespace v0 {
 namespace internal {
 class DeviceCopies;
 class QuantizedProduct;
-}
+}  // namespace internal
 
 struct LinearOptions {
   std::int64_t in_features = 0;

@@ -60,10 +60,7 @@ DecodingBuffers::DecodingBuffers(const DecoderWeights& weights, const BufferSize
 void DecodingBuffers::set_sources(const Tensor& memory, const std::vector<std::int64_t>& lengths) {
   for (std::size_t i = 0; i < memory_.size(); ++i) {
     const AttentionWeights& cross = *weights_.layers[i].cross;
-    memory_[i]
-        .slice(0, 0, memory.size(0))
-        .slice(1, 0, memory.size(1))
-        .copy_from(project_memory(cross, memory));
+    memory_[i].slice(0, 0, memory.size(0)).slice(1, 0, memory.size(1)).copy_from(project_memory(cross, memory));
   }
   lengths_.copy_from(padded_with_zeros(lengths, size_.sources));
 }

@@ -72,8 +72,7 @@ TransformerModel TransformerModel::load(const std::filesystem::path& directory, 
   const bool new_head = loading.new_head.has_value();
   std::map<std::string, Tensor> values = quantized ? internal::read_quantized(where, files, new_head, plan)
                                                    : internal::read_parameters(where, files, new_head, plan);
-  const DType dtype =
-      loading.dtype ? *loading.dtype : (quantized ? DType::int8 : dtype_in_files(plan.options, values));
+  const DType dtype = loading.dtype ? *loading.dtype : (quantized ? DType::int8 : dtype_in_files(plan.options, values));
 
   const TransformerModel model = internal::make_transformer_model(plan.options, plan.config.string("model_type", ""),
                                                                   internal::config_of(plan).text(2),

@@ -20,8 +20,8 @@ class BlockFeedForward : public Module {
 
   Activation activation_;
   std::int64_t hidden_;
-  std::optional<Linear> gate_up_;                        // (2 * hidden, width)
-  std::shared_ptr<QuantizedProduct> gate_up_product_;    // where it is in 8 bits
+  std::optional<Linear> gate_up_;                      // (2 * hidden, width)
+  std::shared_ptr<QuantizedProduct> gate_up_product_;  // where it is in 8 bits
   std::optional<Linear> gate_;
   std::optional<Linear> up_;
   Linear down_;

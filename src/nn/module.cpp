@@ -50,8 +50,7 @@ void check_state(const StateDict& own, const StateDict& values, bool strict) {
       continue;
     }
     const Tensor& value = given->second;
-    const bool fits =
-        value.defined() && value.shape() == tensor.shape() && is_one_kind(value.dtype(), tensor.dtype());
+    const bool fits = value.defined() && value.shape() == tensor.shape() && is_one_kind(value.dtype(), tensor.dtype());
     if (!fits) wrong.add('"' + name + "\" is " + value.describe() + ", expected " + tensor.describe());
   }
   for (const auto& [name, tensor] : values) {
@@ -185,8 +184,8 @@ void Module::set_parameter(const std::string& name, const Tensor& value) const {
   state_->for_each("", [&](const std::string& own, const State::Entry& entry) {
     if (own != name || entry.is_buffer) return;
     const Tensor& tensor = entry.parameter.get();
-    check(value.defined() && value.shape() == tensor.shape() && internal::is_one_kind(value.dtype(), tensor.dtype()), "set_parameter: \"", name,
-          "\" would be ", value, ", expected ", tensor);
+    check(value.defined() && value.shape() == tensor.shape() && internal::is_one_kind(value.dtype(), tensor.dtype()),
+          "set_parameter: \"", name, "\" would be ", value, ", expected ", tensor);
     entry.parameter.set(value);
     found = true;
   });

@@ -82,8 +82,7 @@ Tensor quantized_rows(const QuantizedWeight& weight, const Tensor& indices) {
   Shape shape = indices.shape();
   shape.push_back(weight.values.size(1));
   const Tensor chosen = Tensor::from(rows, {static_cast<std::int64_t>(rows.size())});
-  return mul(gather_rows(weight.values, chosen).to(DType::float32),
-             gather_rows(weight.scales, chosen).unsqueeze(1))
+  return mul(gather_rows(weight.values, chosen).to(DType::float32), gather_rows(weight.scales, chosen).unsqueeze(1))
       .view(shape);
 }
 

@@ -16,8 +16,8 @@ inline DType computing_dtype(DType dtype) { return dtype == DType::int8 ? DType:
 // An initial weight [outputs, inputs] in 8 bits; uninitialised memory where initial values are skipped.
 HEADWAY_INTERNAL_API QuantizedWeight initial_quantized(const Tensor& weight);
 
-// Products with a weight in 8 bits, which is packed at the first one, and again where it or its bias has changed. May be
-// called from several threads at once.
+// Products with a weight in 8 bits, which is packed at the first one, and again where it or its bias has changed. May
+// be called from several threads at once.
 class QuantizedProduct {
  public:
   // What linear_step() returns: x [..., inputs] float32, of which no gradient is wanted -> [..., outputs].

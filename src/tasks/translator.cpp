@@ -36,8 +36,8 @@ TranslationModel load_model(const std::filesystem::path& directory, const TaskOp
   const bool quantizes = options.dtype == DType::int8;
   check(!quantizes || options.device.is_cpu(), "Translator: dtype is ", DType::int8, " on ", options.device,
         ", expected the CPU or a floating dtype");
-  TranslationModel model = TranslationModel::load(
-      directory, options.dtype && !quantizes ? std::optional(DType::float32) : options.dtype);
+  TranslationModel model =
+      TranslationModel::load(directory, options.dtype && !quantizes ? std::optional(DType::float32) : options.dtype);
   model.eval();
   if (options.dtype && !quantizes) model.to(*options.dtype);
   model.to(options.device);
