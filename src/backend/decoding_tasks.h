@@ -31,6 +31,9 @@ struct StepNormWeights {
   double epsilon = 1e-5;
 };
 
+// Products of 8 bits with more inputs might not fit into a sum of 32 bits.
+inline constexpr std::int64_t kMostQuantizedInputs = 1 << 17;
+
 // y = norm(x) W^T + bias. The result is activation(y) + added; where `gated`, activation(first half of y) * second half
 // of y, and nothing is added. One dtype throughout.
 struct LinearStep {

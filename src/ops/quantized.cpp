@@ -61,10 +61,12 @@ Tensor dequantize_weight(const QuantizedWeight& weight, DType dtype) {
 PackedWeight pack_weight(const QuantizedWeight& weight, const Tensor& bias) {
   constexpr const char* kName = "pack_weight";
   check_quantized(kName, weight);
-  const std::int64_t outputs = weight.values.size(0);
+  const std::int64_t outputs = weight.values.size(0), inputs = weight.values.size(1);
+  check(inputs <= kMostQuantizedInputs, kName, ": values is ", weight.values, ", expected at most ",
+        kMostQuantizedInputs, " inputs, whose products fit into sums of 32 bits");
   check(!bias.defined() || (bias.dtype() == DType::float32 && bias.shape() == Shape{outputs} && bias.is_contiguous()),
         kName, ": bias is ", bias, ", expected contiguous ", DType::float32, Shape{outputs});
-  PackedWeight result = {.outputs = outputs, .inputs = weight.values.size(1)};
+  PackedWeight result = {.outputs = outputs, .inputs = inputs};
   if (bias.defined()) result.bias = bias.detach();
   result.scales = weight.scales.contiguous();
   result.packed = backend_of(weight.values).pack_weight(weight.values.contiguous());
