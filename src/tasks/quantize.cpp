@@ -76,6 +76,10 @@ std::vector<fs::path> module_folders(const fs::path& directory) {
   return folders;
 }
 
+fs::path inside(const fs::path& directory, const fs::path& folder) {
+  return folder.empty() ? directory : directory / folder;
+}
+
 std::int64_t bytes_of_weights(const fs::path& directory) {
   std::int64_t bytes = 0;
   for (const std::string& name : entries_of(directory)) {
@@ -96,15 +100,16 @@ QuantizedSizes quantize(const fs::path& directory, const fs::path& output) {
     internal::read_sentence_modules(directory);  // checks them
     folders = module_folders(directory);
   }
-  const fs::path transformer = directory / folders.front();
+  const fs::path transformer = inside(directory, folders.front());
   check(!internal::is_quantized(internal::ModelConfig::read(transformer / "config.json")), transformer.string(),
         ": its weights have 8 bits already");
   const TransformerModel model = TransformerModel::load(transformer, {.dtype = DType::int8});
   QuantizedSizes sizes = {.before = bytes_of_weights(transformer)};
   internal::replace_directory(output, [&](const fs::path& unfinished) {
-    model.save(unfinished / folders.front());
-    sizes.after = bytes_of_weights(unfinished / folders.front());
-    copy_files(transformer, unfinished / folders.front(), /*with_weights=*/false);
+    const fs::path written = inside(unfinished, folders.front());
+    model.save(written);
+    sizes.after = bytes_of_weights(written);
+    copy_files(transformer, written, /*with_weights=*/false);
     for (const fs::path& folder : folders) {
       if (folder.empty() || folder == folders.front()) continue;
       internal::make_directories(unfinished / folder);

@@ -87,8 +87,8 @@ def test_settings():
 
 
 def test_tensors():
-    with pytest.raises(ValueError, match='zeros: dtype is "int8"'):
-        headway.Tensor.zeros([2], "int8")
+    with pytest.raises(ValueError, match='zeros: dtype is "uint8"'):
+        headway.Tensor.zeros([2], "uint8")
     with pytest.raises(ValueError, match="negative"):
         headway.Tensor.zeros([-2])
     with pytest.raises(ValueError):
