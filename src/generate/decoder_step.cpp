@@ -57,15 +57,12 @@ Tensor apply_feed_forward(const FeedForwardWeights& weights, const Tensor& x) {
 }
 
 Tensor embed_tokens(const DecoderWeights& weights, const Tensor& tokens, const Tensor& positions) {
-  if (weights.embedding_scales.defined()) {
-    Tensor x = mul(gather_rows(weights.embedding, tokens).to(DType::float32),
-                   gather_rows(weights.embedding_scales, tokens).unsqueeze(1));
-    x = scale(x, weights.embedding_scale);
-    if (weights.positions.defined()) x = add(x, gather_rows(weights.positions, positions));
-    return norm_step(x, weights.embedding_norm);
-  }
-  return norm_step(embed_step(weights.embedding, tokens, weights.positions, positions, weights.embedding_scale),
-                   weights.embedding_norm);
+  const Tensor& scales = weights.embedding_scales;
+  const Tensor x =
+      scales.defined()
+          ? embed_step({weights.embedding, scales}, tokens, weights.positions, positions, weights.embedding_scale)
+          : embed_step(weights.embedding, tokens, weights.positions, positions, weights.embedding_scale);
+  return norm_step(x, weights.embedding_norm);
 }
 
 Tensor logits_of(const DecoderWeights& weights, const Tensor& x) {

@@ -81,9 +81,9 @@ Tensor quantized_rows(const QuantizedWeight& weight, const Tensor& indices) {
   }
   Shape shape = indices.shape();
   shape.push_back(weight.values.size(1));
+  const NoGradGuard guard;
   const Tensor chosen = Tensor::from(rows, {static_cast<std::int64_t>(rows.size())});
-  return mul(gather_rows(weight.values, chosen).to(DType::float32), gather_rows(weight.scales, chosen).unsqueeze(1))
-      .view(shape);
+  return embed_step(weight, chosen, {}, {}).view(shape);
 }
 
 }  // namespace headway::inline v0::internal

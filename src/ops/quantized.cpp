@@ -58,6 +58,32 @@ Tensor dequantize_weight(const QuantizedWeight& weight, DType dtype) {
   return mul(weight.values.to(DType::float32), weight.scales.unsqueeze(1)).to(dtype);
 }
 
+Tensor embed_step(const QuantizedWeight& weight, const Tensor& tokens, const Tensor& positions, const Tensor& position,
+                  double scale) {
+  constexpr const char* kName = "embed_step";
+  check_quantized(kName, weight);
+  check(tokens.defined() && tokens.rank() == 1 && tokens.dtype() == DType::int64 && tokens.is_contiguous(), kName,
+        ": tokens is ", tokens, ", expected contiguous int64[rows]");
+  const std::int64_t rows = tokens.size(0), features = weight.values.size(1);
+  if (positions.defined()) {
+    check(positions.rank() == 2 && positions.dtype() == DType::float32 && positions.size(1) == features &&
+              positions.is_contiguous(),
+          kName, ": positions is ", positions, ", expected contiguous float32[length, ", features, "]");
+    check(position.defined() && position.shape() == Shape{rows} && position.dtype() == DType::int64 &&
+              position.is_contiguous(),
+          kName, ": position is ", position, ", expected contiguous int64", Shape{rows});
+  }
+  const Tensor result = Tensor::empty({rows, features});
+  backend_of(result).embed_step({.weight = weight.values.contiguous(),
+                                 .scales = weight.scales.contiguous(),
+                                 .tokens = tokens,
+                                 .positions = positions,
+                                 .position = positions.defined() ? position : Tensor(),
+                                 .scale = scale,
+                                 .result = result});
+  return result;
+}
+
 PackedWeight pack_weight(const QuantizedWeight& weight, const Tensor& bias) {
   constexpr const char* kName = "pack_weight";
   check_quantized(kName, weight);

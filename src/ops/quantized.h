@@ -24,6 +24,10 @@ HEADWAY_INTERNAL_API Tensor dequantize_weight(const QuantizedWeight& weight, DTy
 // For linear_step() with x of float32, which quantizes each row of x as it comes. Bias: [outputs] float32 or undefined.
 HEADWAY_INTERNAL_API PackedWeight pack_weight(const QuantizedWeight& weight, const Tensor& bias);
 
+// embed_step() of a weight in 8 bits, with positions of float32 -> [rows, features] float32.
+HEADWAY_INTERNAL_API Tensor embed_step(const QuantizedWeight& weight, const Tensor& tokens, const Tensor& positions,
+                                       const Tensor& position, double scale = 1.0);
+
 // Throws unless the values and scales fit together; `function` begins the message.
 HEADWAY_INTERNAL_API void check_quantized(const char* function, const QuantizedWeight& weight);
 
