@@ -171,7 +171,7 @@ TEST(QuantizedModel, ATranslationModel) {
   EXPECT_PRED2(contains, message_of([&] { TranslationModel::load(written.path(), DType::float16); }),
                "dtype is float16, expected float32 or int8");
   EXPECT_PRED2(contains, message_of([&] { floating.save(written.path(), DType::int8); }),
-               "dtype is int8, expected a floating one, or int8 of a model that was loaded so");
+               "dtype is int8, expected a floating one: the model was not loaded with int8");
 }
 
 // A quantized directory that can be spoiled.
@@ -258,7 +258,7 @@ TEST_F(QuantizedDirectory, WhatItCannotBe) {
                message_of([&] { TransformerModel::from_config(small_family("llama").config(), DType::int8); }),
                "dtype is int8, expected a floating one");
   EXPECT_PRED2(contains, message_of([&] { random_model(small_family("gpt2")).save(directory_.path(), DType::int8); }),
-               "dtype is int8, expected a floating one, or int8 of a model that was loaded so");
+               "dtype is int8, expected a floating one: the model was not loaded with int8");
 }
 
 // Layers by themselves.

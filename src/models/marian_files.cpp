@@ -164,8 +164,7 @@ TranslationModel TranslationModel::load(const fs::path& directory, std::optional
 void TranslationModel::save(const fs::path& directory, std::optional<DType> dtype) const {
   const bool quantized = internal::is_quantized(transformer_);
   const DType written = dtype.value_or(quantized ? DType::int8 : DType::float32);
-  check(is_floating(written) || (quantized && written == DType::int8), "TranslationModel::save: dtype is ", written,
-        ", expected a floating one, or ", DType::int8, " of a model that was loaded so");
+  internal::check_saved_dtype("TranslationModel::save", written, quantized);
   // "dtype" is what to compute in, whatever floating numbers the file has.
   const std::string config = internal::config_with_dtype(internal::marian_config(options_).text(2),
                                                          quantized && !is_floating(written) ? written : DType::float32);

@@ -144,6 +144,12 @@ void set_parameters(const TransformerModel& model, const std::map<std::string, T
   model.load_state_dict(buffers, /*strict=*/false);
 }
 
+void check_saved_dtype(const char* function, DType dtype, bool quantized) {
+  check(dtype != DType::int8 || quantized, function, ": dtype is ", dtype,
+        ", expected a floating one: the model was not loaded with ", DType::int8);
+  check(is_floating(dtype) || dtype == DType::int8, function, ": dtype is ", dtype, ", expected a floating one");
+}
+
 StateDict state_as(const TransformerModel& model, std::optional<DType> dtype) {
   StateDict state = model.state_dict();
   if (!dtype || *dtype == DType::int8) return state;

@@ -23,6 +23,8 @@ std::map<std::string, Tensor> read_quantized(const std::string& where, const Mod
 void set_parameters(const TransformerModel& model, const std::map<std::string, Tensor>& values, bool mapped);
 
 bool is_quantized(const TransformerModel& model);
+// Refuses a dtype that the parameters cannot be written as.
+void check_saved_dtype(const char* function, DType dtype, bool quantized);
 // The model's state as `dtype`, or as it is.
 StateDict state_as(const TransformerModel& model, std::optional<DType> dtype);
 

@@ -97,9 +97,7 @@ std::string TransformerModel::config() const {
 }
 
 void TransformerModel::save(const std::filesystem::path& directory, std::optional<DType> dtype) const {
-  const bool as_it_is = !dtype || (*dtype == DType::int8 && internal::is_quantized(*this));
-  check(as_it_is || is_floating(*dtype), "TransformerModel::save: dtype is ", dtype.value_or(DType::float32),
-        ", expected a floating one, or ", DType::int8, " of a model that was loaded so");
+  if (dtype) internal::check_saved_dtype("TransformerModel::save", *dtype, internal::is_quantized(*this));
   const NoGradGuard guard;
   const std::map<std::string, Tensor> tensors = internal::file_state(*this, dtype);
   internal::replace_files(directory, [&](const std::filesystem::path& files) {
