@@ -107,7 +107,17 @@ HWY_INLINE std::int32_t magnitude_bits(const float* x, std::int64_t depth) {
   return hn::GetLane(hn::MaxOfLanes(di, most));
 }
 
-// Whole numbers of at most 127 as inputs.
+// The whole numbers nearest to small ones, of two equally near ones the even one: 1.5 * 2^23 leaves them in the low
+// bits.
+template <class V>
+HWY_INLINE SumVector nearest_whole(V x) {
+  constexpr float kMagic = 12582912.0f;
+  const hn::ScalableTag<float> d;
+  const auto shifted = hn::BitCast(Sums(), hn::Add(x, hn::Set(d, kMagic)));
+  return hn::Sub(shifted, hn::Set(Sums(), std::bit_cast<std::int32_t>(kMagic)));
+}
+
+// One vector of whole numbers of at most 127 as inputs.
 HWY_INLINE void store_inputs(SumVector whole, DotStep::Input* to) {
 #if defined(HEADWAY_KERNEL_TARGET_AVX512_BF16)
   const __m128i bytes = _mm512_cvtepi32_epi8(whole.raw);
@@ -115,6 +125,21 @@ HWY_INLINE void store_inputs(SumVector whole, DotStep::Input* to) {
 #else
   const hn::Rebind<DotStep::Input, Sums> narrow;
   hn::StoreU(hn::DemoteTo(narrow, whole), narrow, to);
+#endif
+}
+// Four of them.
+HWY_INLINE void store_inputs(SumVector v0, SumVector v1, SumVector v2, SumVector v3, DotStep::Input* to) {
+#if defined(HEADWAY_KERNEL_TARGET_AVX512_BF16)
+  // Narrowing works within 128 bits: every fourth group of four bytes belongs to the same vector.
+  const __m512i bytes = _mm512_packs_epi16(_mm512_packs_epi32(v0.raw, v1.raw), _mm512_packs_epi32(v2.raw, v3.raw));
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m512i values = _mm512_permutexvar_epi32(order, bytes);
+  _mm512_storeu_si512(to, _mm512_xor_si512(values, _mm512_set1_epi8(-128)));
+#else
+  store_inputs(v0, to);
+  store_inputs(v1, to + kSumLanes);
+  store_inputs(v2, to + 2 * kSumLanes);
+  store_inputs(v3, to + 3 * kSumLanes);
 #endif
 }
 
@@ -128,9 +153,15 @@ HWY_INLINE float quantize_row(const float* x, std::int64_t depth, DotStep::Input
     return is_finite ? 0 : std::numeric_limits<float>::quiet_NaN();
   }
   const auto inverse = hn::Set(d, 127.0F / greatest);
-  for_each_vector(d, depth, [&](std::int64_t i, auto part) HEADWAY_INNER {
-    store_inputs(hn::NearestInt(hn::Mul(load(d, x + i, part), inverse)), values + i);
-  });
+  const auto whole = [&](std::int64_t i, auto part)
+                         HEADWAY_INNER { return nearest_whole(hn::Mul(load(d, x + i, part), inverse)); };
+  std::int64_t i = 0;
+  for (; i + 4 * kSumLanes <= depth; i += 4 * kSumLanes) {
+    store_inputs(whole(i, Whole()), whole(i + kSumLanes, Whole()), whole(i + 2 * kSumLanes, Whole()),
+                 whole(i + 3 * kSumLanes, Whole()), values + i);
+  }
+  for_each_vector(d, depth - i,
+                  [&](std::int64_t n, auto part) HEADWAY_INNER { store_inputs(whole(i + n, part), values + i + n); });
   const std::int64_t end = round_up(depth, std::int64_t{kSumLanes});
   std::fill_n(values + end, round_up(depth, kRowGroup) - end, static_cast<DotStep::Input>(DotStep::kOffset));
   return greatest / 127;

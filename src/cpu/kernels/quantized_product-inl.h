@@ -1,5 +1,7 @@
-// Products in 8 bits: sums of a tile in registers, then what makes results of them.
+// Products in 8 bits: the sums of a tile in registers, results made of them there, then activations.
 #pragma once
+
+#include <utility>
 
 #include "cpu/kernels/activation-inl.h"
 #include "cpu/kernels/quantized-inl.h"
@@ -7,66 +9,147 @@
 HWY_BEFORE_NAMESPACE();
 namespace headway::inline v0::internal::HWY_NAMESPACE {
 
-// Sums of all rows of a tile.
-using TileSums = std::int32_t[kDotRows][kPanelColumns];
-
 // How far ahead of few rows, which wait for memory, panels are fetched.
 inline constexpr std::int64_t kPrefetchBytes = 4096;
 inline constexpr int kPrefetchRows = 4;
 
-// sums (rows, columns) = x W^T of one panel.
-template <int kRows>
-void sum_tile(const DotStep::Input* x, std::int64_t stride, const std::byte* panel, std::int64_t steps,
-              TileSums& sums) {
-  const Sums d;
-  const auto* starts = reinterpret_cast<const std::int32_t*>(panel);
-  const auto* weights = reinterpret_cast<const std::int8_t*>(starts + kPanelColumns);
-  SumVector sum[kRows][kDotVectors];
-#pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-    for (int v = 0; v < kDotVectors; ++v) sum[r][v] = hn::LoadU(d, starts + v * kSumLanes);
+// Some rows of x and one panel, whose scales and biases are there for all its columns.
+struct DotTile {
+  const DotStep::Input* x;  // (rows, x_stride)
+  std::int64_t x_stride;
+  const float* row_scales;  // (rows)
+  std::int64_t steps;
+  const std::byte* panel;
+  const float* scales;  // (kPanelColumns)
+  const float* bias;    // (kPanelColumns)
+  float* result;        // (rows, result_stride)
+  std::int64_t result_stride;
+};
+
+// Calls body(0), body(1) .. body(kCount - 1) with constants: an array of vectors that only constants index is kept in
+// registers, before loops that a compiler unrolls and after them.
+template <int kCount, typename Body>
+HWY_INLINE void unrolled(Body body) {
+  [&]<int... kIndex>(std::integer_sequence<int, kIndex...>) HEADWAY_INNER {
+    (body(std::integral_constant<int, kIndex>()), ...);
   }
-  for (std::int64_t step = 0; step < steps; ++step) {
+  (std::make_integer_sequence<int, kCount>());
+}
+
+// Hides from GCC that the sums will be converted: it would carry them through the loop twice, as the loop's type of
+// vector and as the conversion's.
+HWY_INLINE void settle(SumVector& sum) {
+#if defined(HEADWAY_X86)
+  asm("" : "+v"(sum.raw));
+#endif
+}
+
+// result = sums * scales * row_scales + bias. Each operation is rounded, so that every instruction set gives the same
+// bits.
+template <int kRows>
+void multiply_tile(const DotTile& tile) {
+  const Sums d;
+  const hn::ScalableTag<float> df;
+  const auto* starts = reinterpret_cast<const std::int32_t*>(tile.panel);
+  const auto* weights = reinterpret_cast<const std::int8_t*>(starts + kPanelColumns);
+  const DotStep::Input* x = tile.x;
+  const std::int64_t x_stride = tile.x_stride, result_stride = tile.result_stride;
+  const float *scales = tile.scales, *bias = tile.bias, *row_scales = tile.row_scales;
+  float* result = tile.result;
+  SumVector sum[kRows][kDotVectors];
+  unrolled<kRows>([&](auto r) HEADWAY_INNER {
+    unrolled<kDotVectors>([&](auto v) HEADWAY_INNER { sum[r][v] = hn::LoadU(d, starts + v * kSumLanes); });
+  });
+  for (std::int64_t step = tile.steps; step > 0; --step) {
     decltype(DotStep::weights(weights)) w[kDotVectors];
-#pragma GCC unroll 4
-    for (int v = 0; v < kDotVectors; ++v) w[v] = DotStep::weights(weights + v * kSumLanes * DotStep::kDepth);
+    unrolled<kDotVectors>([&](auto v)
+                              HEADWAY_INNER { w[v] = DotStep::weights(weights + v * kSumLanes * DotStep::kDepth); });
     if constexpr (kRows <= kPrefetchRows) {
       for (int byte = 0; byte < kPanelColumns * DotStep::kDepth; byte += 64) {
         __builtin_prefetch(weights + byte + kPrefetchBytes, 0, 2);
       }
     }
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-      const auto row = DotStep::broadcast(x + r * stride);
-#pragma GCC unroll 4
-      for (int v = 0; v < kDotVectors; ++v) sum[r][v] = DotStep::add(sum[r][v], row, w[v]);
-    }
+    unrolled<kRows>([&](auto r) HEADWAY_INNER {
+      const auto row = DotStep::broadcast(x + r * x_stride);
+      unrolled<kDotVectors>([&](auto v) HEADWAY_INNER { sum[r][v] = DotStep::add(sum[r][v], row, w[v]); });
+    });
     x += DotStep::kDepth;
     weights += kPanelColumns * DotStep::kDepth;
   }
-#pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-    for (int v = 0; v < kDotVectors; ++v) hn::StoreU(sum[r][v], d, sums[r] + v * kSumLanes);
+  unrolled<kRows>([&](auto r) HEADWAY_INNER {
+    const auto row_scale = hn::Set(df, row_scales[r]);
+    unrolled<kDotVectors>([&](auto v) HEADWAY_INNER {
+      settle(sum[r][v]);
+      const auto scaled = hn::Mul(hn::ConvertTo(df, sum[r][v]), hn::LoadU(df, scales + v * kSumLanes));
+      const auto y = hn::Add(hn::Mul(scaled, row_scale), hn::LoadU(df, bias + v * kSumLanes));
+      hn::StoreU(y, df, result + r * result_stride + v * kSumLanes);
+    });
+  });
+}
+
+inline void multiply_tile(std::int64_t rows, const DotTile& tile) {
+  switch (rows) {
+    case 1:
+      return multiply_tile<1>(tile);
+    case 2:
+      return multiply_tile<2>(tile);
+    case 3:
+      return multiply_tile<3>(tile);
+    case 4:
+      return multiply_tile<4>(tile);
+    case 5:
+      return multiply_tile<5>(tile);
+    default:
+      return multiply_tile<kDotRows>(tile);
   }
 }
 
-inline void sum_rows(int rows, const DotStep::Input* x, std::int64_t stride, const std::byte* panel, std::int64_t steps,
-                     TileSums& sums) {
-  switch (rows) {
-    case 1:
-      return sum_tile<1>(x, stride, panel, steps, sums);
-    case 2:
-      return sum_tile<2>(x, stride, panel, steps, sums);
-    case 3:
-      return sum_tile<3>(x, stride, panel, steps, sums);
-    case 4:
-      return sum_tile<4>(x, stride, panel, steps, sums);
-    case 5:
-      return sum_tile<5>(x, stride, panel, steps, sums);
-    default:
-      return sum_tile<kDotRows>(x, stride, panel, steps, sums);
+// max(x, 0) - |x| Phi(-|x|), within 1.7e-6 of x Phi(x), which is far less than 8 bits lose: Phi(-a) is close to the
+// eighth power of a polynomial, and below 1e-14 / a beyond 6.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V gelu_by_powers(D d, V x) {
+  static constexpr float kRoot[] = {-0.00019089252f, 0.0019393063f, -0.0011073583f,
+                                    -0.031722438f,   -0.0914907f,   0.91700345f};
+  const V a = hn::Min(hn::Abs(x), hn::Set(d, 6.0f));
+  const V root = polynomial(d, a, kRoot);
+  const V square = hn::Mul(root, root), fourth = hn::Mul(square, square);
+  return hn::NegMulAdd(a, hn::Mul(fourth, fourth), hn::Max(hn::Zero(d), x));
+}
+
+// y (rows, kPanelColumns) = activation(y).
+template <Activation kActivation>
+void activate_panel(std::int64_t rows, float* y, std::int64_t stride) {
+  const hn::ScalableTag<float> d;
+  for (std::int64_t r = 0; r < rows; ++r, y += stride) {
+    unrolled<kDotVectors>([&](auto v) HEADWAY_INNER {
+      const auto x = hn::LoadU(d, y + v * kSumLanes);
+      if constexpr (kActivation == Activation::gelu) {
+        hn::StoreU(gelu_by_powers(d, x), d, y + v * kSumLanes);
+      } else {
+        hn::StoreU(activate<kActivation>(d, x), d, y + v * kSumLanes);
+      }
+    });
+  }
+}
+
+inline void activate_panel(Activation activation, std::int64_t rows, float* y, std::int64_t stride) {
+  switch (activation) {
+    case Activation::none:
+      return;
+    case Activation::relu:
+      return activate_panel<Activation::relu>(rows, y, stride);
+    case Activation::gelu:
+      return activate_panel<Activation::gelu>(rows, y, stride);
+    case Activation::gelu_tanh:
+      return activate_panel<Activation::gelu_tanh>(rows, y, stride);
+    case Activation::silu:
+      return activate_panel<Activation::silu>(rows, y, stride);
+    case Activation::tanh:
+      return activate_panel<Activation::tanh>(rows, y, stride);
+    case Activation::sigmoid:
+      return activate_panel<Activation::sigmoid>(rows, y, stride);
+    case Activation::quick_gelu:
+      return activate_panel<Activation::quick_gelu>(rows, y, stride);
   }
 }
 
@@ -74,6 +157,23 @@ inline void sum_rows(int rows, const DotStep::Input* x, std::int64_t stride, con
 struct DotPlace {
   std::int64_t row, rows;
   std::int64_t column, columns;
+};
+
+// The scales and biases of one panel's columns, for whole vectors of them.
+class PanelFactors {
+ public:
+  void fill(const QuantizedColumns& weight, std::int64_t column, std::int64_t columns) {
+    std::fill_n(scales_, kPanelColumns, 0.0f);
+    std::fill_n(bias_, kPanelColumns, 0.0f);
+    std::copy_n(weight.scales + column, columns, scales_);
+    if (weight.bias) std::copy_n(weight.bias + column, columns, bias_);
+  }
+  const float* scales() const { return scales_; }
+  const float* bias() const { return bias_; }
+
+ private:
+  alignas(64) float scales_[kPanelColumns];
+  alignas(64) float bias_[kPanelColumns];
 };
 
 class QuantizedRun {
@@ -87,11 +187,13 @@ class QuantizedRun {
   void run() {
     for (std::int64_t column = 0; column < task_.columns; column += kPanelColumns) {
       const std::int64_t columns = std::min<std::int64_t>(kPanelColumns, task_.columns - column);
+      factors_.fill(task_.weight, column, columns);
+      if (task_.multiplied.panels) other_factors_.fill(task_.multiplied, column, columns);
       for (std::int64_t row = 0; row < task_.rows;) {
         const std::int64_t left = task_.rows - row;
         // The last two tiles have about as many rows.
-        const std::int64_t rows =
-            left >= 2 * kDotRows || left <= kDotRows ? std::min<std::int64_t>(left, kDotRows) : (left + 1) / 2;
+        const bool is_whole = left >= 2 * kDotRows || left <= kDotRows;
+        const std::int64_t rows = is_whole ? std::min<std::int64_t>(left, kDotRows) : (left + 1) / 2;
         do_tile({row, rows, column, columns});
         row += rows;
       }
@@ -100,59 +202,42 @@ class QuantizedRun {
 
  private:
   void do_tile(const DotPlace& place) {
-    sum(task_.weight, place, sums_);
-    if (task_.multiplied.panels) sum(task_.multiplied, place, other_sums_);
-    switch (task_.activation) {
-      case Activation::none:
-        return finish<Activation::none>(place);
-      case Activation::relu:
-        return finish<Activation::relu>(place);
-      case Activation::gelu:
-        return finish<Activation::gelu>(place);
-      case Activation::gelu_tanh:
-        return finish<Activation::gelu_tanh>(place);
-      case Activation::silu:
-        return finish<Activation::silu>(place);
-      case Activation::tanh:
-        return finish<Activation::tanh>(place);
-      case Activation::sigmoid:
-        return finish<Activation::sigmoid>(place);
-      case Activation::quick_gelu:
-        return finish<Activation::quick_gelu>(place);
-    }
+    const bool is_direct = place.columns == kPanelColumns && !task_.multiplied.panels && !task_.added;
+    float* const y = is_direct ? task_.result + place.row * task_.result_stride + place.column : values_;
+    const std::int64_t stride = is_direct ? task_.result_stride : kPanelColumns;
+    multiply(task_.weight, factors_, place, y, stride);
+    activate_panel(task_.activation, place.rows, y, stride);
+    if (task_.multiplied.panels) multiply(task_.multiplied, other_factors_, place, other_values_, kPanelColumns);
+    if (!is_direct) join(place);
   }
 
-  void sum(const QuantizedColumns& weight, const DotPlace& place, TileSums& sums) const {
-    const auto* x = reinterpret_cast<const DotStep::Input*>(task_.values + place.row * row_bytes_);
-    sum_rows(static_cast<int>(place.rows), x, row_bytes_ / static_cast<std::int64_t>(sizeof(DotStep::Input)),
-             weight.panels + place.column / kPanelColumns * panel_bytes_, steps_, sums);
+  void multiply(const QuantizedColumns& weight, const PanelFactors& factors, const DotPlace& place, float* to,
+                std::int64_t stride) const {
+    multiply_tile(place.rows, {.x = reinterpret_cast<const DotStep::Input*>(task_.values + place.row * row_bytes_),
+                               .x_stride = row_bytes_ / static_cast<std::int64_t>(sizeof(DotStep::Input)),
+                               .row_scales = task_.row_scales + place.row,
+                               .steps = steps_,
+                               .panel = weight.panels + place.column / kPanelColumns * panel_bytes_,
+                               .scales = factors.scales(),
+                               .bias = factors.bias(),
+                               .result = to,
+                               .result_stride = stride});
   }
 
-  // One vector of y. Multiplications and the addition are rounded one by one, so that every instruction set gives the
-  // same bits.
-  template <class D, class Size>
-  static HWY_INLINE hn::Vec<D> value(D d, const std::int32_t* sums, const QuantizedColumns& weight, std::int64_t column,
-                                     hn::Vec<D> row_scale, Size part) {
-    const auto sum = hn::ConvertTo(d, hn::LoadU(Sums(), sums));
-    const auto product = hn::Mul(hn::Mul(sum, load(d, weight.scales + column, part)), row_scale);
-    return weight.bias ? hn::Add(product, load(d, weight.bias + column, part)) : product;
-  }
-
-  template <Activation kActivation>
-  HWY_NOINLINE void finish(const DotPlace& place) const {
+  // result = y * others + added; y (rows, kPanelColumns).
+  void join(const DotPlace& place) const {
     const hn::ScalableTag<float> d;
     for (std::int64_t r = 0; r < place.rows; ++r) {
       const std::int64_t row = place.row + r;
-      const auto row_scale = hn::Set(d, task_.row_scales[row]);
+      const float* y = values_ + r * kPanelColumns;
+      const float* others = task_.multiplied.panels ? other_values_ + r * kPanelColumns : nullptr;
       const float* added = task_.added ? task_.added + row * task_.added_stride + place.column : nullptr;
       float* result = task_.result + row * task_.result_stride + place.column;
       for_each_vector(d, place.columns, [&](std::int64_t i, auto part) HEADWAY_INNER {
-        const std::int64_t column = place.column + i;
-        auto y = activate<kActivation>(d, value(d, sums_[r] + i, task_.weight, column, row_scale, part));
-        if (task_.multiplied.panels)
-          y = hn::Mul(y, value(d, other_sums_[r] + i, task_.multiplied, column, row_scale, part));
-        if (added) y = hn::Add(y, load(d, added + i, part));
-        store(d, y, result + i, part);
+        auto v = hn::LoadU(d, y + i);
+        if (others) v = hn::Mul(v, hn::LoadU(d, others + i));
+        if (added) v = hn::Add(v, load(d, added + i, part));
+        store(d, v, result + i, part);
       });
     }
   }
@@ -161,8 +246,10 @@ class QuantizedRun {
   const std::int64_t steps_;
   const std::int64_t panel_bytes_;
   const std::int64_t row_bytes_;
-  alignas(64) TileSums sums_;
-  alignas(64) TileSums other_sums_;  // of the columns that are multiplied by
+  PanelFactors factors_;
+  PanelFactors other_factors_;                                // of the columns that are multiplied by
+  alignas(64) float values_[kDotRows * kPanelColumns];        // (rows, kPanelColumns)
+  alignas(64) float other_values_[kDotRows * kPanelColumns];  // likewise
 };
 
 }  // namespace headway::inline v0::internal::HWY_NAMESPACE
