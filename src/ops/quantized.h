@@ -29,6 +29,6 @@ HEADWAY_INTERNAL_API Tensor embed_step(const QuantizedWeight& weight, const Tens
                                        const Tensor& position, double scale = 1.0);
 
 // Throws unless the values and scales fit together; `function` begins the message.
-HEADWAY_INTERNAL_API void check_quantized(const char* function, const QuantizedWeight& weight);
+void check_quantized(const char* function, const QuantizedWeight& weight);
 
 }  // namespace headway::inline v0::internal
