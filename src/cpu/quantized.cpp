@@ -18,7 +18,7 @@ constexpr std::int64_t kQuantizedElements = std::int64_t{32} << 10;  // of x, qu
 constexpr std::int64_t kQuantizedStrip = 16;                         // the most rows of a task, in tiles
 constexpr std::int64_t kQuantizedTasks = 16;                         // enough to keep threads evenly busy
 // Multiply-adds that are worth a task of their own, where reading a weight counts as kWeightCost of them.
-constexpr std::int64_t kLeastQuantizedTask = std::int64_t{512} << 10;
+constexpr std::int64_t kLeastQuantizedTask = std::int64_t{1} << 20;
 constexpr std::int64_t kWeightCost = 4;
 constexpr std::size_t kSmallRows = std::size_t{1} << 20;  // bytes of rows that stay with the thread
 

@@ -143,8 +143,8 @@ HWY_INLINE void store_inputs(SumVector v0, SumVector v1, SumVector v2, SumVector
 #endif
 }
 
-// Writes whole groups of values; returns the scale.
-HWY_INLINE float quantize_row(const float* x, std::int64_t depth, DotStep::Input* values) {
+// Writes whole groups of values; returns the scale. The row `stride` further on, which is the next one, is fetched.
+HWY_INLINE float quantize_row(const float* x, std::int64_t stride, std::int64_t depth, DotStep::Input* values) {
   const hn::ScalableTag<float> d;
   const float greatest = std::bit_cast<float>(magnitude_bits(x, depth));
   const bool is_finite = greatest <= std::numeric_limits<float>::max();
@@ -157,6 +157,7 @@ HWY_INLINE float quantize_row(const float* x, std::int64_t depth, DotStep::Input
                          HEADWAY_INNER { return nearest_whole(hn::Mul(load(d, x + i, part), inverse)); };
   std::int64_t i = 0;
   for (; i + 4 * kSumLanes <= depth; i += 4 * kSumLanes) {
+    for (int n = 0; n < 4 * kSumLanes; n += 16) __builtin_prefetch(x + stride + i + n);
     store_inputs(whole(i, Whole()), whole(i + kSumLanes, Whole()), whole(i + 2 * kSumLanes, Whole()),
                  whole(i + 3 * kSumLanes, Whole()), values + i);
   }

@@ -17,7 +17,7 @@ void pack(const QuantizedPackTask& task) noexcept { pack_panel(task); }
 void quantize_rows(const QuantizeRowsTask& task) noexcept {
   for (std::int64_t row = 0; row < task.rows; ++row) {
     auto* values = reinterpret_cast<DotStep::Input*>(task.values + row * quantized_row_bytes(task.depth));
-    task.scales[row] = quantize_row(task.x + row * task.x_stride, task.depth, values);
+    task.scales[row] = quantize_row(task.x + row * task.x_stride, task.x_stride, task.depth, values);
   }
 }
 

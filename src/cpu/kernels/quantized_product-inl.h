@@ -116,40 +116,41 @@ HWY_INLINE V gelu_by_powers(D d, V x) {
   return hn::NegMulAdd(a, hn::Mul(fourth, fourth), hn::Max(hn::Zero(d), x));
 }
 
-// y (rows, kPanelColumns) = activation(y).
+// result (rows, result_stride) = activation(y): y (rows, kPanelColumns), which may be the result.
 template <Activation kActivation>
-void activate_panel(std::int64_t rows, float* y, std::int64_t stride) {
+void activate_panel(std::int64_t rows, const float* y, float* result, std::int64_t result_stride) {
   const hn::ScalableTag<float> d;
-  for (std::int64_t r = 0; r < rows; ++r, y += stride) {
+  for (std::int64_t r = 0; r < rows; ++r, y += kPanelColumns, result += result_stride) {
     unrolled<kDotVectors>([&](auto v) HEADWAY_INNER {
       const auto x = hn::LoadU(d, y + v * kSumLanes);
       if constexpr (kActivation == Activation::gelu) {
-        hn::StoreU(gelu_by_powers(d, x), d, y + v * kSumLanes);
+        hn::StoreU(gelu_by_powers(d, x), d, result + v * kSumLanes);
       } else {
-        hn::StoreU(activate<kActivation>(d, x), d, y + v * kSumLanes);
+        hn::StoreU(activate<kActivation>(d, x), d, result + v * kSumLanes);
       }
     });
   }
 }
 
-inline void activate_panel(Activation activation, std::int64_t rows, float* y, std::int64_t stride) {
+inline void activate_panel(Activation activation, std::int64_t rows, const float* y, float* result,
+                           std::int64_t result_stride) {
   switch (activation) {
     case Activation::none:
       return;
     case Activation::relu:
-      return activate_panel<Activation::relu>(rows, y, stride);
+      return activate_panel<Activation::relu>(rows, y, result, result_stride);
     case Activation::gelu:
-      return activate_panel<Activation::gelu>(rows, y, stride);
+      return activate_panel<Activation::gelu>(rows, y, result, result_stride);
     case Activation::gelu_tanh:
-      return activate_panel<Activation::gelu_tanh>(rows, y, stride);
+      return activate_panel<Activation::gelu_tanh>(rows, y, result, result_stride);
     case Activation::silu:
-      return activate_panel<Activation::silu>(rows, y, stride);
+      return activate_panel<Activation::silu>(rows, y, result, result_stride);
     case Activation::tanh:
-      return activate_panel<Activation::tanh>(rows, y, stride);
+      return activate_panel<Activation::tanh>(rows, y, result, result_stride);
     case Activation::sigmoid:
-      return activate_panel<Activation::sigmoid>(rows, y, stride);
+      return activate_panel<Activation::sigmoid>(rows, y, result, result_stride);
     case Activation::quick_gelu:
-      return activate_panel<Activation::quick_gelu>(rows, y, stride);
+      return activate_panel<Activation::quick_gelu>(rows, y, result, result_stride);
   }
 }
 
@@ -162,18 +163,25 @@ struct DotPlace {
 // The scales and biases of one panel's columns, for whole vectors of them.
 class PanelFactors {
  public:
-  void fill(const QuantizedColumns& weight, std::int64_t column, std::int64_t columns) {
-    std::fill_n(scales_, kPanelColumns, 0.0f);
-    std::fill_n(bias_, kPanelColumns, 0.0f);
-    std::copy_n(weight.scales + column, columns, scales_);
-    if (weight.bias) std::copy_n(weight.bias + column, columns, bias_);
+  void look_at(const QuantizedColumns& weight, std::int64_t column, std::int64_t columns) {
+    scales_ = whole(weight.scales + column, columns, scales_copy_);
+    bias_ = weight.bias ? whole(weight.bias + column, columns, bias_copy_) : whole(nullptr, 0, bias_copy_);
   }
   const float* scales() const { return scales_; }
   const float* bias() const { return bias_; }
 
  private:
-  alignas(64) float scales_[kPanelColumns];
-  alignas(64) float bias_[kPanelColumns];
+  // The values themselves where there are kPanelColumns, else a copy with zeros after it.
+  static const float* whole(const float* values, std::int64_t columns, float* copy) {
+    if (columns == kPanelColumns) return values;
+    std::fill_n(std::copy_n(values, columns, copy), kPanelColumns - columns, 0.0f);
+    return copy;
+  }
+
+  const float* scales_ = nullptr;  // (kPanelColumns)
+  const float* bias_ = nullptr;    // (kPanelColumns)
+  float scales_copy_[kPanelColumns];
+  float bias_copy_[kPanelColumns];
 };
 
 class QuantizedRun {
@@ -187,8 +195,8 @@ class QuantizedRun {
   void run() {
     for (std::int64_t column = 0; column < task_.columns; column += kPanelColumns) {
       const std::int64_t columns = std::min<std::int64_t>(kPanelColumns, task_.columns - column);
-      factors_.fill(task_.weight, column, columns);
-      if (task_.multiplied.panels) other_factors_.fill(task_.multiplied, column, columns);
+      factors_.look_at(task_.weight, column, columns);
+      if (task_.multiplied.panels) other_factors_.look_at(task_.multiplied, column, columns);
       for (std::int64_t row = 0; row < task_.rows;) {
         const std::int64_t left = task_.rows - row;
         // The last two tiles have about as many rows.
@@ -202,13 +210,17 @@ class QuantizedRun {
 
  private:
   void do_tile(const DotPlace& place) {
-    const bool is_direct = place.columns == kPanelColumns && !task_.multiplied.panels && !task_.added;
-    float* const y = is_direct ? task_.result + place.row * task_.result_stride + place.column : values_;
-    const std::int64_t stride = is_direct ? task_.result_stride : kPanelColumns;
-    multiply(task_.weight, factors_, place, y, stride);
-    activate_panel(task_.activation, place.rows, y, stride);
+    const bool is_whole = place.columns == kPanelColumns && !task_.multiplied.panels && !task_.added;
+    float* const result = is_whole ? task_.result + place.row * task_.result_stride + place.column : values_;
+    const std::int64_t stride = is_whole ? task_.result_stride : kPanelColumns;
+    if (task_.activation == Activation::none) {
+      multiply(task_.weight, factors_, place, result, stride);
+    } else {
+      multiply(task_.weight, factors_, place, values_, kPanelColumns);
+      activate_panel(task_.activation, place.rows, values_, result, stride);
+    }
     if (task_.multiplied.panels) multiply(task_.multiplied, other_factors_, place, other_values_, kPanelColumns);
-    if (!is_direct) join(place);
+    if (!is_whole) join(place);
   }
 
   void multiply(const QuantizedColumns& weight, const PanelFactors& factors, const DotPlace& place, float* to,
