@@ -83,6 +83,25 @@ __attribute__((target("avx512f,avx512bf16"))) void bfloat16_loop(std::index_sequ
   keep(sums);
 }
 
+template <std::size_t... I>
+__attribute__((target("avx512f,avx512vnni"))) void vnni_loop(std::index_sequence<I...>, std::int64_t iterations) {
+  const __m512i left = _mm512_set1_epi32(static_cast<int>(opaque(1.0f))), right = left;
+  __m512i sums[] = {_mm512_set1_epi32(static_cast<int>(I))...};
+  for (std::int64_t i = 0; i < iterations; ++i) ((sums[I] = _mm512_dpbusd_epi32(sums[I], left, right)), ...);
+  keep(sums);
+}
+
+template <std::size_t... I>
+__attribute__((target("avx2"))) void words_loop(std::index_sequence<I...>, std::int64_t iterations) {
+  __m256i left = _mm256_set1_epi32(static_cast<int>(opaque(1.0f)));
+  __m256i sums[] = {_mm256_set1_epi32(static_cast<int>(I))...};
+  for (std::int64_t i = 0; i < iterations; ++i) {
+    asm volatile("" : "+x"(left));  // the product is computed again in every iteration
+    ((sums[I] = _mm256_add_epi32(sums[I], _mm256_madd_epi16(left, sums[I]))), ...);
+  }
+  keep(sums);
+}
+
 __attribute__((target("avx2"))) float sum_avx2(const float* data, std::size_t count) {
   __m256 sums[4] = {};
   for (std::size_t i = 0; i + 32 <= count; i += 32) {
@@ -103,6 +122,14 @@ PeakLoop bfloat16_loop() {
   return {[](std::int64_t n) { bfloat16_loop(Accumulators(), n); }, 64 * kAccumulators};
 }
 
+PeakLoop int8_loop() {
+  if (__builtin_cpu_supports("avx512vnni"))
+    return {[](std::int64_t n) { vnni_loop(Accumulators(), n); }, 128 * kAccumulators};
+  if (__builtin_cpu_supports("avx2"))
+    return {[](std::int64_t n) { words_loop(Accumulators(), n); }, 32 * kAccumulators};
+  return float32_loop();
+}
+
 #elif defined(__aarch64__)
 
 template <std::size_t... I>
@@ -118,6 +145,18 @@ PeakLoop float32_loop() {
 }
 
 PeakLoop bfloat16_loop() { return float32_loop(); }
+
+PeakLoop int8_loop() {
+  return {[](std::int64_t iterations) {
+            const int8x8_t left = vdup_n_s8(static_cast<std::int8_t>(opaque(1.0f)));
+            int32x4_t sums[static_cast<std::size_t>(kAccumulators)] = {};
+            for (std::int64_t i = 0; i < iterations; ++i) {
+              for (auto& sum : sums) sum = vpadalq_s16(sum, vmull_s8(left, vreinterpret_s8_s32(vget_low_s32(sum))));
+            }
+            keep(sums);
+          },
+          16 * kAccumulators};
+}
 
 #endif
 
@@ -198,6 +237,8 @@ bool has_bfloat16_dot() {
 }
 
 double bfloat16_peak(int threads) { return loop_peak(has_bfloat16_dot() ? bfloat16_loop() : float32_loop(), threads); }
+
+double int8_peak(int threads) { return loop_peak(int8_loop(), threads); }
 
 // Filled with ones: pages that were never written to would all be one page of zeros.
 ReadBandwidth::ReadBandwidth() : buffer_(kReadBytes / sizeof(float), 1.0f) {}

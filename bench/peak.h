@@ -15,6 +15,10 @@ double bfloat16_peak(int threads);
 // True where the machine has instructions for bfloat16 dot products.
 bool has_bfloat16_dot();
 
+// Giga-operations per second of multiply-adds of 8-bit integers that are summed in 32 bits: by VNNI where the machine
+// has it, else by multiply-adds of 16 bits.
+double int8_peak(int threads);
+
 // GB/s of reading a buffer far larger than the caches, on `threads` threads at once.
 class ReadBandwidth {
  public:

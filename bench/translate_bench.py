@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Sentences per second of translation: Headway, CTranslate2 and transformers with the same weights and threads.
+"""Sentences per second of translation: Headway, CTranslate2 and transformers with the same weights and threads. With
+--dtype int8 the first two have weights of 8 bits.
 
 Without --model, a model of random weights and sentences of random ids are used; </s> then has a bias that keeps it from
 coming, so that all sides give translations of one length. With --model and --sentences, real ones.
@@ -74,8 +75,8 @@ def read_sources(model, sentences, language, count):
 class Headway:
     name = "Headway"
 
-    def __init__(self, arguments, directory, device="cpu"):
-        command = [str(arguments.program), str(directory), str(arguments.threads), device]
+    def __init__(self, arguments, directory, device="cpu", dtype="float32"):
+        command = [str(arguments.program), str(directory), str(arguments.threads), device, dtype]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.arguments = arguments
 
@@ -97,7 +98,7 @@ class CTranslate2:
         target = work / "ctranslate2"
         ctranslate2.converters.TransformersConverter(str(directory)).convert(str(target), force=True)
         self.translator = ctranslate2.Translator(
-            str(target), compute_type="float32", inter_threads=1, intra_threads=arguments.threads
+            str(target), compute_type=arguments.dtype, inter_threads=1, intra_threads=arguments.threads
         )
         self.ids = json.loads((directory / "vocab.json").read_text(encoding="utf-8"))
         self.names = {number: name for name, number in self.ids.items()}
@@ -182,6 +183,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--transformers-share", type=float, default=0.1, help="of the sentences, where it is slow")
     parser.add_argument("--sides", default="headway,ctranslate2,transformers")
+    parser.add_argument("--dtype", choices=("float32", "int8"), default="float32")
     parser.add_argument("--settings", default="", help="as in 1x32,4x1: beam x batch; default: all four")
     parser.add_argument("--processor-time", action="store_true", help="for a busy machine, with --threads 1")
     arguments = parser.parse_args()
@@ -199,12 +201,12 @@ def main():
             write_model(directory)
             sources = random_sources(arguments.count)
         wanted = arguments.sides.split(",")
-        sides = [Headway(arguments, directory)]
+        sides = [Headway(arguments, directory, dtype=arguments.dtype)]
         if "ctranslate2" in wanted:
             sides.append(CTranslate2(arguments, directory, work))
         if "transformers" in wanted:
             sides.append(Transformers(arguments, directory))
-        print(f"{len(sources)} sentences, {arguments.threads} threads, float32, sentences per second")
+        print(f"{len(sources)} sentences, {arguments.threads} threads, {arguments.dtype}, sentences per second")
         for beam, batch in settings:
             rates, agree = measure(sides, sources, beam, batch, arguments)
             cells = [f"{sides[0].name} {rates[sides[0].name]:.1f}"]

@@ -114,8 +114,9 @@ headway::AttentionRecord Attend::attend() {
 headway::AttentionRecord Attend::attend_any_family(const std::filesystem::path& directory) const {
   if (!translation.to.empty()) throw UsageError("--to is given, and the model does not translate");
   use_threads(translation.model.threads);
+  const headway::TaskOptions place = computing_options(translation.model.device, translation.model.dtype);
   const headway::TransformerModel model = headway::TransformerModel::load(
-      directory, {.dtype = translation.model.numbers(), .device = headway::Device::parse(translation.model.device)});
+      directory, {.dtype = place.dtype.value_or(headway::DType::float32), .device = place.device});
   const headway::TextTokenizer tokenizer = headway::TextTokenizer::load(directory);
   return headway::attend(model, tokenizer, *text,
                          {.pair = unguarded(pair), .target = target, .max_new_tokens = new_tokens});

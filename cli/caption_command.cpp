@@ -62,20 +62,12 @@ void CaptionFiles::add_to(CLI::App& command) {
   command.add_option("--html", html, "Write a page: what each word looked at; - is standard output")->type_name("FILE");
   command.add_option("--svg", svg, "Write a picture of the same")->type_name("FILE");
   add_threads_option(command, threads);
-  command.add_option("--device", device, "Where to compute: cpu, or a GPU as cuda or cuda:N")
-      ->type_name("NAME")
-      ->capture_default_str();
-  command.add_option("--dtype", dtype, "Numbers to compute with; default: those of the files")
-      ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
+  add_computing_options(command, device, dtype);
 }
 
 headway::TaskOptions CaptionFiles::loading() const {
   use_threads(threads);
-  headway::TaskOptions options = {.device = headway::Device::parse(device)};
-  if (dtype == "float32") options.dtype = headway::DType::float32;
-  if (dtype == "bfloat16") options.dtype = headway::DType::bfloat16;
-  if (dtype == "float16") options.dtype = headway::DType::float16;
-  return options;
+  return computing_options(device, dtype);
 }
 
 void CaptionFiles::print(const std::string& name, const headway::Caption& caption, bool has_tokenizer) const {

@@ -50,11 +50,7 @@ void ClassifyPicture::print(const std::string& file, const headway::PictureClass
 
 headway::TaskOptions ClassifyPicture::loading() const {
   use_threads(threads);
-  headway::TaskOptions options = {.device = headway::Device::parse(device)};
-  if (dtype == "float32") options.dtype = headway::DType::float32;
-  if (dtype == "bfloat16") options.dtype = headway::DType::bfloat16;
-  if (dtype == "float16") options.dtype = headway::DType::float16;
-  return options;
+  return computing_options(device, dtype);
 }
 
 int ClassifyPicture::run() const {
@@ -84,11 +80,7 @@ void add_classify_picture(Program& program) {
       ->type_name("DIR")
       ->required();
   add_threads_option(command, options->threads);
-  command.add_option("--device", options->device, "Where to compute: cpu, or a GPU as cuda or cuda:N")
-      ->type_name("NAME")
-      ->capture_default_str();
-  command.add_option("--dtype", options->dtype, "Numbers to compute with; default: those of the files")
-      ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
+  add_computing_options(command, options->device, options->dtype);
   command.add_option("--top", options->top, "Labels to show for each picture, the best first; --json has them all")
       ->type_name("N")
       ->capture_default_str()

@@ -64,11 +64,7 @@ std::vector<std::int64_t> parse_ids(const std::string& text) {
 void WritingOptions::add_to(CLI::App& command) {
   command.add_option("--model", model, "Directory of a model, as Hugging Face has it")->type_name("DIR")->required();
   add_threads_option(command, threads);
-  command.add_option("--device", device, "Where to compute: cpu, or a GPU as cuda or cuda:N")
-      ->type_name("NAME")
-      ->capture_default_str();
-  command.add_option("--dtype", dtype, "Numbers to compute with; default: those of the files")
-      ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
+  add_computing_options(command, device, dtype);
   add_number(command, "--max-new-tokens", max_new_tokens, "Most tokens to write; default: the model's own, else 256");
   add_number(command, "--min-new-tokens", min_new_tokens, "No end before so many tokens");
   add_number(command, "--temperature", temperature, "Draw tokens: lower is likelier, 0 takes the most likely ones");
@@ -100,11 +96,7 @@ void WritingOptions::add_to(CLI::App& command) {
 
 headway::TaskOptions WritingOptions::open() const {
   use_threads(threads);
-  headway::TaskOptions options = {.device = headway::Device::parse(device)};
-  if (dtype == "float32") options.dtype = headway::DType::float32;
-  if (dtype == "bfloat16") options.dtype = headway::DType::bfloat16;
-  if (dtype == "float16") options.dtype = headway::DType::float16;
-  return options;
+  return computing_options(device, dtype);
 }
 
 headway::GenerateOptions WritingOptions::options() const {

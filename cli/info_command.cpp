@@ -23,6 +23,11 @@ std::string quoted_list(const std::vector<std::string>& words) {
   return "[" + joined(quoted, ", ") + "]";
 }
 
+// What the weights are computed as: "float32" or "int8".
+std::string numbers_of(const headway::Translator& translator) {
+  return std::string(headway::dtype_name(translator.model().state_dict().at("embedding.weight").dtype()));
+}
+
 void print_json(const std::string& directory, const std::optional<headway::Translator>& translator) {
   std::cout << "{\"version\": " << json_string(headway::version())
             << ", \"instruction_set\": " << json_string(headway::instruction_set())
@@ -38,8 +43,9 @@ void print_json(const std::string& directory, const std::optional<headway::Trans
   const headway::TranslationModelOptions& options = translator->model().options();
   std::cout << "{\"directory\": " << json_string(directory)
             << ", \"parameters\": " << translator->model().parameter_count()
-            << ", \"vocab_size\": " << options.vocab_size << ", \"d_model\": " << options.d_model
-            << ", \"encoder_layers\": " << options.encoder_layers << ", \"decoder_layers\": " << options.decoder_layers
+            << ", \"dtype\": " << json_string(numbers_of(*translator)) << ", \"vocab_size\": " << options.vocab_size
+            << ", \"d_model\": " << options.d_model << ", \"encoder_layers\": " << options.encoder_layers
+            << ", \"decoder_layers\": " << options.decoder_layers
             << ", \"encoder_attention_heads\": " << options.encoder_attention_heads
             << ", \"decoder_attention_heads\": " << options.decoder_attention_heads
             << ", \"encoder_ffn_dim\": " << options.encoder_ffn_dim
@@ -62,6 +68,7 @@ void print_text(const std::string& directory, const std::optional<headway::Trans
   const headway::TranslationModelOptions& options = translator->model().options();
   std::cout << "model            " << directory << '\n'
             << "  parameters     " << translator->model().parameter_count() << '\n'
+            << "  numbers        " << numbers_of(*translator) << '\n'
             << "  layers         " << options.encoder_layers << " + " << options.decoder_layers << ", "
             << options.d_model << " wide, " << options.encoder_attention_heads << " + "
             << options.decoder_attention_heads << " heads, feed-forward " << options.encoder_ffn_dim << " + "

@@ -29,6 +29,7 @@ int main(int argument_count, char** arguments) {
 #endif
   cli::add_tokenizer(program);
   cli::add_data(program);
+  cli::add_quantize(program);
   cli::add_info(program);
   cli::add_completion(program);
   cli::add_man(program);

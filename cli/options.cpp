@@ -99,27 +99,46 @@ void ModelOptions::add_to(CLI::App& command) {
   add_threads_option(command, threads);
 }
 
-void ModelOptions::add_device_to(CLI::App& command) {
+void add_computing_options(CLI::App& command, std::string& device, std::string& dtype,
+                           const std::string& default_dtype) {
   command.add_option("--device", device, "Where to compute: cpu, or a GPU as cuda or cuda:N")
       ->type_name("NAME")
       ->capture_default_str();
-  command.add_option("--dtype", dtype, "Numbers to compute with; those of 16 bits are faster and need a GPU")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
+  command
+      .add_option("--dtype", dtype,
+                  "Numbers to compute with; int8: weights of 8 bits, on the CPU; default: " + default_dtype)
+      ->check(CLI::IsMember({"float32", "bfloat16", "float16", "int8"}));
 }
 
-headway::DType ModelOptions::numbers() const {
-  if (dtype == "float32") return headway::DType::float32;
-  return dtype == "bfloat16" ? headway::DType::bfloat16 : headway::DType::float16;
+headway::TaskOptions computing_options(const std::string& device, const std::string& dtype) {
+  headway::TaskOptions options = {.device = headway::Device::parse(device)};
+  if (dtype == "float32") options.dtype = headway::DType::float32;
+  if (dtype == "bfloat16") options.dtype = headway::DType::bfloat16;
+  if (dtype == "float16") options.dtype = headway::DType::float16;
+  if (dtype == "int8") options.dtype = headway::DType::int8;
+  if (dtype == "int8" && !options.device.is_cpu()) {
+    throw UsageError("--dtype is int8 and --device " + device + ", expected cpu");
+  }
+  return options;
+}
+
+void ModelOptions::add_device_to(CLI::App& command) {
+  add_computing_options(command, device, dtype, "float32, or int8 where the model has it; those of 16 bits need a GPU");
+}
+
+headway::TaskOptions ModelOptions::loading() const {
+  const headway::TaskOptions options = computing_options(device, dtype);
+  if (options.device.is_cpu() && (dtype == "bfloat16" || dtype == "float16")) {
+    throw UsageError("--dtype is " + dtype + ", expected float32 or int8 on the CPU");
+  }
+  return options;
 }
 
 fs::path ModelOptions::directory() const { return model.empty() ? default_model() : fs::path(model); }
 
 headway::Translator ModelOptions::open() const {
   use_threads(threads);
-  const headway::Device place = headway::Device::parse(device);
-  if (place.is_cpu() && dtype != "float32") throw UsageError("--dtype is " + dtype + ", expected float32 on the CPU");
-  return headway::Translator(directory(), place, numbers());
+  return headway::Translator(directory(), loading());
 }
 
 void TranslationOptions::add_to(CLI::App& command) {

@@ -18,19 +18,24 @@ std::filesystem::path shipped_model(const std::string& name, const std::string& 
 // The default translator: the environment's HEADWAY_MODEL, else the shipped en-de.
 std::filesystem::path default_model();
 
+// --device and --dtype; where nothing is given, `dtype` stays empty.
+void add_computing_options(CLI::App& command, std::string& device, std::string& dtype,
+                           const std::string& default_dtype = "those of the files");
+headway::TaskOptions computing_options(const std::string& device, const std::string& dtype);
+
 // --model, --threads, and for commands that compute with the model --device and --dtype.
 struct ModelOptions {
   std::string model = {};
   int threads = 0;
   std::string device = "cpu";
-  std::string dtype = "float32";
+  std::string dtype = {};  // empty: float32, or int8 where the model has it
 
   void add_to(CLI::App& command);
   void add_device_to(CLI::App& command);
   // Of the model: --model or the default.
   std::filesystem::path directory() const;
-  // The --dtype.
-  headway::DType numbers() const;
+  // The --device and --dtype.
+  headway::TaskOptions loading() const;
   // Loads the model onto the device, after setting the number of threads.
   headway::Translator open() const;
 };

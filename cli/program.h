@@ -83,6 +83,7 @@ void add_fill(Program& program);
 void add_recommend(Program& program);
 void add_tokenizer(Program& program);
 void add_data(Program& program);
+void add_quantize(Program& program);
 void add_info(Program& program);
 void add_completion(Program& program);
 void add_man(Program& program);

@@ -23,11 +23,7 @@ CLI::Option* TaskCommand::add_to(CLI::App& command, const std::string& model_tex
                                  bool with_output) {
   command.add_option("--model", model, model_text)->type_name("DIR")->required();
   add_threads_option(command, threads);
-  command.add_option("--device", device, "Where to compute: cpu, or a GPU as cuda or cuda:N")
-      ->type_name("NAME")
-      ->capture_default_str();
-  command.add_option("--dtype", dtype, "Numbers to compute with; default: those of the model's files")
-      ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
+  add_computing_options(command, device, dtype);
   command.add_option("--batch-tokens", batch_tokens, "Tokens to compute at once; default: as many as suit the device")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24).description(""));
@@ -41,12 +37,7 @@ CLI::Option* TaskCommand::add_to(CLI::App& command, const std::string& model_tex
 
 headway::TaskOptions TaskCommand::loading() const {
   use_threads(threads);
-  headway::TaskOptions options;
-  options.device = headway::Device::parse(device);
-  if (dtype == "float32") options.dtype = headway::DType::float32;
-  if (dtype == "bfloat16") options.dtype = headway::DType::bfloat16;
-  if (dtype == "float16") options.dtype = headway::DType::float16;
-  return options;
+  return computing_options(device, dtype);
 }
 
 int TaskCommand::run(const std::function<LineWork()>& make_work) {

@@ -31,7 +31,7 @@ include(CMakePackageConfigHelpers)
 
 set(headway_installed headway)
 set(headway_packages headway)
-set(headway_text_headers "/(attention_view|clip_model|fine_tuning|mask_filler|question_answerer|rouge|sequence_recommender|text[a-z_]*|token[a-z_]*|transformer_model|translat[a-z_]*)\\.h$")
+set(headway_text_headers "/(attention_view|clip_model|fine_tuning|mask_filler|quantization|question_answerer|rouge|sequence_recommender|text[a-z_]*|token[a-z_]*|transformer_model|translat[a-z_]*)\\.h$")
 set(headway_media_headers "/(audio|image|image_captioner|media|picture_classifier|transcriber)\\.h$")
 install(DIRECTORY include/headway DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         FILES_MATCHING PATTERN "*.h" REGEX ${headway_text_headers} EXCLUDE REGEX ${headway_media_headers} EXCLUDE)

@@ -145,6 +145,7 @@ TEST(DType, NamesAndSizes) {
   EXPECT_EQ(item_size(DType::int32), 4u);
   EXPECT_EQ(item_size(DType::int64), 8u);
   EXPECT_EQ(item_size(DType::boolean), 1u);
+  EXPECT_EQ(item_size(DType::int8), 1u);
   EXPECT_TRUE(is_floating(DType::float16));
   EXPECT_FALSE(is_floating(DType::int64));
   EXPECT_THROW(item_size(static_cast<DType>(77)), Error);
@@ -152,7 +153,7 @@ TEST(DType, NamesAndSizes) {
 }
 
 TEST(Dispatch, GivesTheTypeOfTheDType) {
-  for (int number = 0; number < 7; ++number) {
+  for (int number = 0; number < 8; ++number) {
     const auto dtype = static_cast<DType>(number);
     EXPECT_EQ(internal::dispatch_all(dtype, []<typename T>() { return dtype_of<T>; }), dtype);
     if (is_floating(dtype)) {

@@ -28,7 +28,7 @@ using headway_test::message_of;
 using Values = std::vector<double>;
 
 const std::vector<DType> kAllDTypes = {DType::float32, DType::float64, DType::bfloat16, DType::float16,
-                                       DType::int32,   DType::int64,   DType::boolean};
+                                       DType::int32,   DType::int64,   DType::boolean,  DType::int8};
 
 Tensor iota(const Shape& shape, DType dtype = DType::float32) {
   std::int64_t count = 1;
@@ -341,7 +341,9 @@ TEST(TensorCopies, EveryPairOfDTypesOnRandomStrides) {
         ASSERT_TRUE(source.contiguous().is_contiguous());
         ASSERT_EQ(by_strides(source.contiguous()), expected);
         for (double& value : expected) {
-          value = to == DType::boolean ? value != 0.0 : static_cast<double>(value);
+          if (to == DType::boolean) value = value != 0.0;
+          if (to == DType::int8 && is_floating(from)) value = std::clamp(value, -128.0, 127.0);
+          if (to == DType::int8) value = static_cast<std::int8_t>(static_cast<std::int64_t>(value));
         }
         const Tensor converted = source.to(to);
         ASSERT_EQ(converted.dtype(), to);

@@ -18,7 +18,7 @@ namespace {
 using headway_test::message_of;
 
 constexpr DType kDTypes[] = {DType::float32, DType::float64, DType::bfloat16, DType::float16,
-                             DType::int32,   DType::int64,   DType::boolean};
+                             DType::int32,   DType::int64,   DType::boolean,  DType::int8};
 
 // What rank `rank` brings: small whole numbers, exact in every dtype.
 Tensor values_of(int rank, const Shape& shape, DType dtype) {

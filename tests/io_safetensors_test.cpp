@@ -26,7 +26,7 @@ using Metadata = std::map<std::string, std::string>;
 using Names = std::vector<std::string>;
 
 const std::vector<DType> kAllDTypes = {DType::float32, DType::float64, DType::bfloat16, DType::float16,
-                                       DType::int32,   DType::int64,   DType::boolean};
+                                       DType::int32,   DType::int64,   DType::boolean,  DType::int8};
 
 // The bytes of all elements in row-major order.
 std::string bytes_of(const Tensor& tensor) {
@@ -162,10 +162,10 @@ TEST(SafeTensors, ReadsWhatOthersMayWrite) {
 
 TEST(SafeTensors, OtherDTypesAreListedAndRefusedByName) {
   const TemporaryDirectory directory;
-  const std::map<std::string, int> bits = {{"U8", 8},      {"I8", 8},          {"U16", 16},        {"I16", 16},
-                                           {"U32", 32},    {"U64", 64},        {"F8_E4M3", 8},     {"F8_E5M2", 8},
-                                           {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"F4", 4},
-                                           {"F6_E2M3", 6}, {"F6_E3M2", 6},     {"C64", 64}};
+  const std::map<std::string, int> bits = {{"U8", 8},          {"U16", 16},        {"I16", 16},    {"U32", 32},
+                                           {"U64", 64},        {"F8_E4M3", 8},     {"F8_E5M2", 8}, {"F8_E8M0", 8},
+                                           {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"F4", 4},      {"F6_E2M3", 6},
+                                           {"F6_E3M2", 6},     {"C64", 64}};
   for (const auto& [dtype, size] : bits) {
     SCOPED_TRACE(dtype);
     const std::string bytes = std::to_string(size * 4 / 8);

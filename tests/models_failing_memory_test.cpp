@@ -37,6 +37,17 @@ TEST(FailingMemory, AModelDirectoryIsLoaded) {
       3 * kThinned);
 }
 
+TEST(FailingMemory, AModelIsQuantizedWhileItIsLoaded) {
+  const TemporaryDirectory directory;
+  save_tiny(tiny_model({.architecture = "BertForMaskedLM", .width = 8, .layers = 1}), directory.path());
+  expect_survives_failing_memory(
+      [&] {
+        const headway::MaskFiller filler(directory.path(), {.dtype = headway::DType::int8});
+        return described(filler.fill({"the [MASK] sat"}, {.most = 2}));
+      },
+      3 * kThinned);
+}
+
 TEST(FailingMemory, AMaskIsFilled) {
   const TemporaryDirectory directory;
   save_tiny(tiny_model({.architecture = "BertForMaskedLM", .width = 8, .layers = 1}), directory.path());

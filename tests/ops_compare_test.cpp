@@ -19,7 +19,7 @@ namespace {
 using Values = std::vector<double>;
 
 const std::vector<DType> kAllDTypes = {DType::float32, DType::float64, DType::bfloat16, DType::float16,
-                                       DType::int32,   DType::int64,   DType::boolean};
+                                       DType::int32,   DType::int64,   DType::boolean,  DType::int8};
 
 // Small whole numbers with many ties, in any dtype.
 Tensor small_numbers(const Shape& shape, std::uint64_t seed, DType dtype) {

@@ -25,7 +25,7 @@ ILLUSTRATED = ["docs/gallery"]
 # Headers of libheadway_text; their snippets find the directory "model", which is "opus-mt-en-de" too, the training config
 # "run.json", and what small_bert.write_all() and small_families.write_all() write.
 TEXT_HEADERS = re.compile(r"#include <headway/(token\w+|text\w*|transl\w+|transformer_model|attention_view|"
-                          r"question_answerer|mask_filler|fine_tuning|rouge)\.h>")
+                          r"question_answerer|mask_filler|fine_tuning|quantization|rouge)\.h>")
 # Headers of libheadway_media; their snippets find what small_media.write_all() writes.
 MEDIA_HEADERS = re.compile(r"#include <headway/(audio|image|image_captioner|media|picture_classifier|transcriber)\.h>")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -10,7 +10,7 @@
 namespace headway {
 inline namespace v0 {
 
-enum class DType : std::uint8_t { float32, float64, bfloat16, float16, int32, int64, boolean };
+enum class DType : std::uint8_t { float32, float64, bfloat16, float16, int32, int64, boolean, int8 };
 
 // The upper half of a float32: 8 bits of exponent, 7 of mantissa.
 struct bfloat16 {
@@ -43,7 +43,7 @@ template <typename T>
 struct NoElementType {
   static_assert(sizeof(T) == 0,
                 "this type is not an element type of headway::Tensor: use float, double, headway::bfloat16, "
-                "headway::float16, std::int32_t, std::int64_t or bool");
+                "headway::float16, std::int8_t, std::int32_t, std::int64_t or bool");
   static constexpr DType value = DType::float32;
 };
 }  // namespace internal
@@ -59,6 +59,8 @@ template <>
 inline constexpr DType dtype_of<bfloat16> = DType::bfloat16;
 template <>
 inline constexpr DType dtype_of<float16> = DType::float16;
+template <>
+inline constexpr DType dtype_of<std::int8_t> = DType::int8;
 template <>
 inline constexpr DType dtype_of<std::int32_t> = DType::int32;
 template <>

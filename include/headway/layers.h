@@ -14,28 +14,35 @@ inline namespace v0 {
 
 namespace internal {
 class DeviceCopies;
-}
+class QuantizedProduct;
+}  // namespace internal
 
 struct LinearOptions {
   std::int64_t in_features = 0;
   std::int64_t out_features = 0;
   bool bias = true;
   Activation activation = Activation::none;  // fused into the product
+  // int8: a weight of whole numbers with a float32 scale for each row, for evaluation on the CPU; the rest is float32.
   DType dtype = DType::float32;
 };
-// activation(x W^T + b): [..., in_features] -> [..., out_features]. Parameters: weight, bias.
+// activation(x W^T + b): [..., in_features] -> [..., out_features]. Parameters: weight, bias. Buffer of a weight in
+// 8 bits: weight_scale.
 class HEADWAY_API Linear : public Module {
  public:
   explicit Linear(const LinearOptions& options);
   Tensor forward(const Tensor& x) const;
   const Parameter& weight() const { return weight_; }
+  // [out_features] float32; undefined unless the weight is int8.
+  const Parameter& weight_scale() const { return weight_scale_; }
   const Parameter& bias() const { return bias_; }
   const LinearOptions& options() const { return options_; }
 
  private:
   LinearOptions options_;
   Parameter weight_;
+  Parameter weight_scale_;
   Parameter bias_;
+  std::shared_ptr<internal::QuantizedProduct> product_;  // of a weight in 8 bits
 };
 
 struct LayerNormOptions {
@@ -81,18 +88,21 @@ struct EmbeddingOptions {
   std::int64_t count = 0;
   std::int64_t width = 0;
   std::optional<std::int64_t> padding_index = {};  // its row starts at zero and stays there
-  DType dtype = DType::float32;
+  DType dtype = DType::float32;                    // int8: as in LinearOptions
 };
-// Rows of a table by integer: [...] -> [..., width]. Parameter: weight.
+// Rows of a table by integer: [...] -> [..., width]. Parameter: weight. Buffer of one in 8 bits: weight_scale.
 class HEADWAY_API Embedding : public Module {
  public:
   explicit Embedding(const EmbeddingOptions& options);
   Tensor forward(const Tensor& indices) const;
   const Parameter& weight() const { return weight_; }
+  // [count] float32; undefined unless the weight is int8.
+  const Parameter& weight_scale() const { return weight_scale_; }
 
  private:
   EmbeddingOptions options_;
   Parameter weight_;
+  Parameter weight_scale_;
 };
 
 // Drops elements in training mode; the identity in evaluation mode.

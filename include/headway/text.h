@@ -7,6 +7,7 @@
 #include "headway/fine_tuning.h"
 #include "headway/headway.h"
 #include "headway/mask_filler.h"
+#include "headway/quantization.h"
 #include "headway/question_answerer.h"
 #include "headway/rouge.h"
 #include "headway/sequence_recommender.h"

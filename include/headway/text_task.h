@@ -14,7 +14,8 @@ inline namespace v0 {
 
 struct TaskOptions {
   Device device = Device::cpu();
-  std::optional<DType> dtype = {};  // of the parameters; default: as they lie in the files
+  // Of the parameters; default: as they lie in the files. int8: weights in 8 bits, on the CPU.
+  std::optional<DType> dtype = {};
 };
 
 // Remarks on one text.

@@ -180,8 +180,10 @@ struct ModelCache {
 };
 
 struct ModelLoading {
-  std::optional<DType> dtype =
-      {};  // converts the parameters; default: that of the embedding (or of the patches' product) in the files
+  // Converts the parameters; default: that of the embedding (or of the patches' product) in the files. int8: weights of
+  // linear layers and of embeddings are whole numbers with a scale for each row, which are computed on the CPU and not
+  // trained; everything else is float32.
+  std::optional<DType> dtype = {};
   Device device = Device::cpu();
   // Parameters are read-only views of the mapped files where dtype and layout allow it; optimizers refuse them. Where
   // the model is to be trained, false gives every parameter memory of its own.
@@ -211,7 +213,8 @@ class HEADWAY_API TransformerModel : public Module {
   // refused with the command that converts it. The model is in evaluation mode.
   static TransformerModel load(const std::filesystem::path& directory, const ModelLoading& loading = {});
   // Writes config.json, generation_config.json and model.safetensors (with tensors of `dtype`; default: as they are),
-  // each file atomically, so that Hugging Face's from_pretrained() reads the directory.
+  // each file atomically, so that Hugging Face's from_pretrained() reads the directory. A model in 8 bits is written
+  // for load() alone, unless `dtype` is a floating one.
   void save(const std::filesystem::path& directory, std::optional<DType> dtype = {}) const;
 
   // Encoders and decoders alone read `tokens`; encoder-decoders `tokens` and `target`. `features` takes the place of

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,11 +58,12 @@ class HEADWAY_API TranslationModel : public Module {
  public:
   explicit TranslationModel(const TranslationModelOptions& options);
 
-  // Reads config.json and model.safetensors; tensors of 16 bits become float32.
-  static TranslationModel load(const std::filesystem::path& directory);
+  // Reads config.json and model.safetensors. dtype: float32, or int8 for weights in 8 bits; default: float32, or int8
+  // where the files have it.
+  static TranslationModel load(const std::filesystem::path& directory, std::optional<DType> dtype = {});
   // Writes config.json, generation_config.json and model.safetensors with tensors of `dtype`, each file
-  // atomically.
-  void save(const std::filesystem::path& directory, DType dtype = DType::float32) const;
+  // atomically. Default: float32, or int8 where the model has it.
+  void save(const std::filesystem::path& directory, std::optional<DType> dtype = {}) const;
 
   TranslationResult forward(const TranslationInput& input) const;
   // The encoder's output [batch, source_length, d_model], and its weights on request.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "headway/export.h"
+#include "headway/text_task.h"
 #include "headway/tokenizer.h"
 #include "headway/translation_model.h"
 
@@ -75,9 +76,10 @@ class StepDecoder;
 // model that was passed to the constructor must be in evaluation mode for that.
 class HEADWAY_API Translator {
  public:
-  // On a GPU the dtype may be float16 or bfloat16, which is faster; the CPU computes in float32.
-  explicit Translator(const std::filesystem::path& directory, Device device = Device::cpu(),
-                      DType dtype = DType::float32);
+  // The dtype is by default float32, or int8 where the directory has it. On a GPU it may be float16 or bfloat16, which
+  // is faster; on the CPU int8: weights in 8 bits.
+  explicit Translator(const std::filesystem::path& directory, const TaskOptions& options = {});
+  Translator(const std::filesystem::path& directory, Device device, DType dtype = DType::float32);
   Translator(TranslationModel model, TranslationTokenizer tokenizer);
 
   // Translates each text and returns the translations in the order of the texts.

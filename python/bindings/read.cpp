@@ -118,12 +118,12 @@ Weights read_weights(const std::string& argument, nb::handle value) {
 
 DType read_dtype(const std::string& argument, std::string_view name) {
   constexpr std::array kDTypes = {DType::float32, DType::float64, DType::bfloat16, DType::float16,
-                                  DType::int32,   DType::int64,   DType::boolean};
+                                  DType::int8,    DType::int32,   DType::int64,    DType::boolean};
   for (const DType dtype : kDTypes) {
     if (dtype_name(dtype) == name) return dtype;
   }
   throw nb::value_error((argument + " is \"" + std::string(name) +
-                         "\", expected float32, float64, bfloat16, float16, int32, int64 or bool")
+                         "\", expected float32, float64, bfloat16, float16, int8, int32, int64 or bool")
                             .c_str());
 }
 

@@ -24,7 +24,7 @@ constexpr nb::dlpack::dtype element_code(nb::dlpack::dtype_code code, std::uint8
   return {static_cast<std::uint8_t>(code), bits, 1};
 }
 
-constexpr std::array<Element, 7> kElements = {{
+constexpr std::array<Element, 8> kElements = {{
     {DType::float32, element_code(nb::dlpack::dtype_code::Float, 32)},
     {DType::float64, element_code(nb::dlpack::dtype_code::Float, 64)},
     {DType::bfloat16, element_code(nb::dlpack::dtype_code::Bfloat, 16)},
@@ -32,6 +32,7 @@ constexpr std::array<Element, 7> kElements = {{
     {DType::int32, element_code(nb::dlpack::dtype_code::Int, 32)},
     {DType::int64, element_code(nb::dlpack::dtype_code::Int, 64)},
     {DType::boolean, element_code(nb::dlpack::dtype_code::Bool, 8)},
+    {DType::int8, element_code(nb::dlpack::dtype_code::Int, 8)},
 }};
 constexpr nb::dlpack::dtype kBits16 = element_code(nb::dlpack::dtype_code::UInt, 16);
 

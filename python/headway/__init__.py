@@ -95,6 +95,7 @@ _TEXT_NAMES = frozenset(
         "TokenizedText",
         "TransformerModel",
         "load_model",
+        "quantize",
     }
 )
 # What headway._perception has; libheadway_media is loaded when one of them is first asked for.

@@ -70,6 +70,7 @@ from headway._models import TokenTagger as TokenTagger
 from headway._models import TokenizedText as TokenizedText
 from headway._models import TransformerModel as TransformerModel
 from headway._models import load_model as load_model
+from headway._models import quantize as quantize
 from headway._perception import Caption as Caption
 from headway._perception import ImageCaptioner as ImageCaptioner
 from headway._perception import LogMelOptions as LogMelOptions

@@ -6,8 +6,8 @@ import numpy
 
 from headway._core import Tensor
 
-# NumPy's letters for float32, float64, float16, int32, int64 (which has two) and bool.
-_NUMPY_CHARACTERS = frozenset("fdeilq?")
+# NumPy's letters for float32, float64, float16, int8, int32, int64 (which has two) and bool.
+_NUMPY_CHARACTERS = frozenset("fdebilq?")
 
 
 def library_of(array):
@@ -28,7 +28,7 @@ def from_numpy(array, name):
     is_bfloat16 = not is_known and dtype.name == "bfloat16"
     if not is_known and not is_bfloat16:
         raise TypeError(
-            f"{name} has dtype {dtype}, expected float32, float64, bfloat16, float16, int32, int64 or bool"
+            f"{name} has dtype {dtype}, expected float32, float64, bfloat16, float16, int8, int32, int64 or bool"
         )
     if not dtype.isnative:
         array = array.astype(dtype.newbyteorder("="))

@@ -18,6 +18,7 @@ from headway._text import (
     TextTokenizer,
     TokenTagger,
     TransformerModel,
+    quantize,
 )
 
 __all__ = sorted(_TEXT_NAMES)
@@ -157,8 +158,8 @@ def load_model(directory, dtype=None, device="cpu", mapped=True, new_head=None, 
     """The model of a Hugging Face directory, of any family, in evaluation mode: model(ids) gives logits, or hidden
     states where the model has no head.
 
-    dtype converts the parameters; by default they stay as they are in the files, which stay mapped: mapped=False gives
-    a model that is to be trained memory of its own. new_head replaces the head for fine-tuning: "language_model",
-    "sequence", "tokens" or "span", with the names of its classes in new_labels.
+    dtype converts the parameters, "int8" to weights in 8 bits for the CPU; by default they stay as they are in the
+    files, which stay mapped: mapped=False gives a model that is to be trained memory of its own. new_head replaces the
+    head for fine-tuning: "language_model", "sequence", "tokens" or "span", with the names of its classes in new_labels.
     """
     return TransformerModel.load(directory, dtype, device, mapped, new_head, list(new_labels or ()))

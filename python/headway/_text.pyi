@@ -22,6 +22,8 @@ _Path = str | os.PathLike[str]
 _Tokens = Any
 _PerEntry = Any
 
+def quantize(directory: _Path, output: _Path) -> tuple[int, int]: ...
+
 class ModelCache:
     def __init__(self) -> None: ...
 

@@ -13,6 +13,7 @@ namespace headway::inline v0::internal {
 // result = weight[tokens] * scale + positions[position], without the latter where there is no table.
 struct EmbedStep {
   Tensor weight = {};     // [count, features]
+  Tensor scales = {};     // [count] float32: of the rows of an int8 weight, beside float32 positions and results
   Tensor tokens = {};     // [rows] int64
   Tensor positions = {};  // [length, features]; undefined: none
   Tensor position = {};   // [rows] int64: each row's place in `positions`; undefined without them
@@ -30,6 +31,9 @@ struct StepNormWeights {
   double epsilon = 1e-5;
 };
 
+// Products of 8 bits with more inputs might not fit into a sum of 32 bits.
+inline constexpr std::int64_t kMostQuantizedInputs = 1 << 17;
+
 // y = norm(x) W^T + bias. The result is activation(y) + added; where `gated`, activation(first half of y) * second half
 // of y, and nothing is added. One dtype throughout.
 struct LinearStep {
@@ -37,6 +41,8 @@ struct LinearStep {
   StepNormWeights norm = {};  // of x
   Tensor weight = {};         // [out, in]; undefined where `packed` is all that the device reads
   Tensor packed = {};         // the weight as Backend::pack_weight() returned it; undefined: not packed
+  Tensor scales = {};         // [out] float32: the packed weight is int8, times these, and everything else is float32.
+                              // Rows of norm(x) are quantized as weights are
   Tensor bias = {};           // [out]; undefined: none
   Activation activation = Activation::none;
   bool gated = false;

@@ -25,7 +25,7 @@ decltype(auto) dispatch_floating(DType dtype, Body&& body) {
   }
 }
 
-// The same for all seven element types.
+// The same for all element types.
 template <typename Body>
 decltype(auto) dispatch_all(DType dtype, Body&& body) {
   switch (dtype) {
@@ -35,6 +35,8 @@ decltype(auto) dispatch_all(DType dtype, Body&& body) {
       return body.template operator()<std::int64_t>();
     case DType::boolean:
       return body.template operator()<bool>();
+    case DType::int8:
+      return body.template operator()<std::int8_t>();
     case DType::float32:
     case DType::float64:
     case DType::bfloat16:

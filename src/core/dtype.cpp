@@ -31,6 +31,8 @@ std::string_view dtype_name(DType dtype) {
       return "int64";
     case DType::boolean:
       return "bool";
+    case DType::int8:
+      return "int8";
   }
   internal::fail("there is no dtype numbered ", static_cast<int>(dtype));
 }

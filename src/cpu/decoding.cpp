@@ -10,6 +10,7 @@
 #include "core/thread_pool.h"
 #include "cpu/backend.h"
 #include "cpu/isa.h"
+#include "cpu/quantized.h"
 #include "cpu/tensor_data.h"
 
 namespace headway::inline v0::internal::cpu {
@@ -102,6 +103,33 @@ void gate(const Tensor& y, Activation activation, const Tensor& result) {
   });
 }
 
+// Of a weight of W, which has scales where it is int8, beside positions and results of T.
+template <typename W, typename T>
+void embed_rows(const EmbedStep& task) {
+  using Real = Sum<T>;
+  const std::int64_t features = task.weight.size(1);
+  const bool has_positions = task.positions.defined();
+  for (std::int64_t row = 0; row < task.tokens.size(0); ++row) {
+    const std::int64_t token = tensor_data<const std::int64_t>(task.tokens)[row];
+    const std::int64_t position = has_positions ? tensor_data<const std::int64_t>(task.position)[row] : 0;
+    bool is_there = token >= 0 && token < task.weight.size(0);
+    if (has_positions) is_there = is_there && position >= 0 && position < task.positions.size(0);
+    T* to = tensor_data<T>(task.result) + row * features;
+    if (!is_there) {
+      std::fill_n(to, features, convert<T>(std::numeric_limits<Real>::quiet_NaN()));
+      continue;
+    }
+    auto scale = static_cast<Real>(task.scale);
+    if (task.scales.defined()) scale *= tensor_data<const float>(task.scales)[token];
+    const W* from = tensor_data<const W>(task.weight) + token * features;
+    const T* place = has_positions ? tensor_data<const T>(task.positions) + position * features : nullptr;
+    for (std::int64_t i = 0; i < features; ++i) {
+      const Real scaled = convert<Real>(from[i]) * scale;
+      to[i] = convert<T>(place ? scaled + convert<Real>(place[i]) : scaled);
+    }
+  }
+}
+
 // Up to this many rows, 16-bit weights are read once for each and no tile is filled.
 constexpr std::int64_t kFewRows = 2;
 
@@ -173,33 +201,15 @@ void add_product(CpuBackend& backend, const LinearStep& task, MatmulProblem prob
 }  // namespace
 
 void CpuBackend::embed_step(const EmbedStep& task) {
-  const std::int64_t features = task.weight.size(1);
-  const bool has_positions = task.positions.defined();
-  dispatch_floating(task.weight.dtype(), [&]<typename T>() {
-    const auto scale = static_cast<Sum<T>>(task.scale);
-    const auto embed = [&](std::int64_t row) {
-      const std::int64_t token = tensor_data<const std::int64_t>(task.tokens)[row];
-      const std::int64_t position = has_positions ? tensor_data<const std::int64_t>(task.position)[row] : 0;
-      bool is_there = token >= 0 && token < task.weight.size(0);
-      if (has_positions) is_there = is_there && position >= 0 && position < task.positions.size(0);
-      T* to = tensor_data<T>(task.result) + row * features;
-      if (!is_there)
-        return static_cast<void>(std::fill_n(to, features, convert<T>(std::numeric_limits<Sum<T>>::quiet_NaN())));
-      const T* from = tensor_data<const T>(task.weight) + token * features;
-      const T* place = has_positions ? tensor_data<const T>(task.positions) + position * features : nullptr;
-      for (std::int64_t i = 0; i < features; ++i) {
-        const Sum<T> scaled = convert<Sum<T>>(from[i]) * scale;
-        to[i] = convert<T>(place ? scaled + convert<Sum<T>>(place[i]) : scaled);
-      }
-    };
-    for (std::int64_t row = 0; row < task.tokens.size(0); ++row) embed(row);
-  });
+  if (task.scales.defined()) return embed_rows<std::int8_t, float>(task);
+  dispatch_floating(task.weight.dtype(), [&]<typename T>() { embed_rows<T, T>(task); });
 }
 
 void CpuBackend::linear_step(const LinearStep& task) {
   const std::int64_t rows = task.x.size(0), outputs = task.result.size(1) * (task.gated ? 2 : 1);
   if (rows == 0) return;
   const DType dtype = task.x.dtype();
+  if (task.scales.defined()) return quantized_linear_step(task);
   Tensor x = task.x;
   if (task.norm.kind != StepNorm::none) {
     const DType statistics = dtype == DType::float64 ? DType::float64 : DType::float32;

@@ -39,15 +39,19 @@ std::vector<InstructionSet> find_instruction_sets() {
 #if !defined(HEADWAY_WITHOUT_AVX512)
   found.push_back({"avx512", N_AVX3::kernel_set()});
 #endif
-  if (!__builtin_cpu_supports("avx512bf16") || !__builtin_cpu_supports("avx512vbmi2") ||
+  if (!__builtin_cpu_supports("avx512vnni") || !__builtin_cpu_supports("avx512vbmi2") ||
       !__builtin_cpu_supports("vpclmulqdq") || !__builtin_cpu_supports("avx512bitalg")) {
     return found;
   }
 #if !defined(HEADWAY_WITHOUT_AVX512_BF16)
-  // The bf16 dot products join the float kernels of avx512.
-  KernelSet with_bf16 = N_AVX3::kernel_set();
-  with_bf16.bfloat16 = N_AVX3_DL::kernel_set().bfloat16;
-  found.push_back({"avx512_bf16", with_bf16});
+  // The dot products of 8 bits, then those of bf16 join the float kernels of avx512.
+  const KernelSet dot_products = N_AVX3_DL::kernel_set();
+  KernelSet joined = N_AVX3::kernel_set();
+  joined.quantized = dot_products.quantized;
+  found.push_back({"avx512_vnni", joined});
+  if (!__builtin_cpu_supports("avx512bf16")) return found;
+  joined.bfloat16 = dot_products.bfloat16;
+  found.push_back({"avx512_bf16", joined});
 #endif
 #else
   found.push_back({"neon", N_NEON::kernel_set()});
@@ -95,6 +99,7 @@ const PointwiseKernels& pointwise_kernels() { return current().kernels.pointwise
 const RowwiseKernels& rowwise_kernels() { return current().kernels.rowwise; }
 const OptimizerKernels& optimizer_kernels() { return current().kernels.optimizer; }
 const DecodingKernels& decoding_kernels() { return current().kernels.decoding; }
+const QuantizedKernels& quantized_kernels() { return current().kernels.quantized; }
 
 }  // namespace internal::cpu
 

@@ -6,6 +6,7 @@
 #include "cpu/kernels/matmul.h"
 #include "cpu/kernels/optimizer.h"
 #include "cpu/kernels/pointwise.h"
+#include "cpu/kernels/quantized.h"
 #include "cpu/kernels/rowwise.h"
 
 namespace headway::inline v0::internal::cpu {
@@ -18,5 +19,6 @@ const PointwiseKernels& pointwise_kernels();
 const RowwiseKernels& rowwise_kernels();
 const OptimizerKernels& optimizer_kernels();
 const DecodingKernels& decoding_kernels();
+const QuantizedKernels& quantized_kernels();
 
 }  // namespace headway::inline v0::internal::cpu

@@ -8,6 +8,7 @@
 #include "core/thread_pool.h"
 #include "cpu/backend.h"
 #include "cpu/isa.h"
+#include "cpu/quantized.h"
 #include "cpu/scratch_slots.h"
 
 namespace headway::inline v0::internal::cpu {
@@ -331,6 +332,7 @@ void CpuBackend::matmul(const MatmulProblem& problem) {
 
 // weight^T in panels: weight [out, in] -> memory of as many floats as it takes.
 Tensor CpuBackend::pack_weight(const Tensor& weight) {
+  if (weight.dtype() == DType::int8) return pack_quantized_weight(weight);
   const MatmulKernels& kernels = matmul_kernels(weight.dtype());
   const std::int64_t outputs = weight.size(0), inputs = weight.size(1);
   const std::int64_t panels = divide_up(outputs, kernels.tile_columns), stride = kernels.panel_elements(inputs);

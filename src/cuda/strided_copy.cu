@@ -91,6 +91,8 @@ struct ConvertedSource {
         return convert<To>(load_element<std::int64_t>(data, index));
       case DType::boolean:
         return convert<To>(load_element<bool>(data, index));
+      case DType::int8:
+        return convert<To>(load_element<std::int8_t>(data, index));
     }
     return To{};
   }

@@ -42,6 +42,13 @@ Tensor finish_attention(const AttentionWeights& weights, const Tensor& x, const 
   return finish_sublayer(weights.place, weights.norm, weights.output_norm, weights.out, x, attended);
 }
 
+Tensor project_memory(const AttentionWeights& weights, const Tensor& memory) {
+  if (weights.memory_weight.defined()) return linear(memory, weights.memory_weight, weights.memory_bias);
+  const std::int64_t sources = memory.size(0), length = memory.size(1);
+  return linear_step(memory.reshape({sources * length, memory.size(2)}), weights.memory)
+      .view({sources, length, weights.memory.outputs});
+}
+
 Tensor apply_feed_forward(const FeedForwardWeights& weights, const Tensor& x) {
   const Tensor hidden = project(
       x, weights.in,
@@ -50,8 +57,12 @@ Tensor apply_feed_forward(const FeedForwardWeights& weights, const Tensor& x) {
 }
 
 Tensor embed_tokens(const DecoderWeights& weights, const Tensor& tokens, const Tensor& positions) {
-  return norm_step(embed_step(weights.embedding, tokens, weights.positions, positions, weights.embedding_scale),
-                   weights.embedding_norm);
+  const Tensor& scales = weights.embedding_scales;
+  const Tensor x =
+      scales.defined()
+          ? embed_step({weights.embedding, scales}, tokens, weights.positions, positions, weights.embedding_scale)
+          : embed_step(weights.embedding, tokens, weights.positions, positions, weights.embedding_scale);
+  return norm_step(x, weights.embedding_norm);
 }
 
 Tensor logits_of(const DecoderWeights& weights, const Tensor& x) {

@@ -13,6 +13,8 @@ Tensor project(const Tensor& x, const WeightParts& weights, const LinearStepOpti
 Tensor project_attention(const AttentionWeights& weights, const Tensor& x);
 // The sublayer's output from what its heads attended to: attended [rows, heads * head_dim] -> [rows, width].
 Tensor finish_attention(const AttentionWeights& weights, const Tensor& x, const Tensor& attended);
+// Keys and values of sources: memory [sources, length, width] -> [sources, length, 2 * kv_heads * head_dim].
+Tensor project_memory(const AttentionWeights& weights, const Tensor& memory);
 // x [rows, width] -> [rows, width]
 Tensor apply_feed_forward(const FeedForwardWeights& weights, const Tensor& x);
 

@@ -50,9 +50,15 @@ AttentionWeights read_cross_attention(const ParameterReader& reader, const Block
   weights.in = reader.joined({"cross.query"});
   weights.out = reader.packed("cross.output");
   const Tensor key = reader.find("cross.key.bias"), value = reader.find("cross.value.bias");
-  weights.memory_weight = concat({reader.get("cross.key.weight"), reader.get("cross.value.weight")});
-  weights.memory_bias = joined_biases(
-      {key, value}, {weights.memory_weight.size(0) / 2, weights.memory_weight.size(0) / 2}, weights.memory_weight);
+  const Tensor joined = concat({reader.get("cross.key.weight"), reader.get("cross.value.weight")});
+  const Tensor bias = joined_biases({key, value}, {joined.size(0) / 2, joined.size(0) / 2}, joined);
+  if (joined.dtype() == DType::int8) {
+    const Tensor scales = concat({reader.get("cross.key.weight_scale"), reader.get("cross.value.weight_scale")});
+    weights.memory = pack_weight({joined, scales}, bias);
+  } else {
+    weights.memory_weight = joined;
+    weights.memory_bias = bias;
+  }
   weights.scores = {.heads = self.heads, .kv_heads = self.kv_heads, .head_dim = self.head_dim, .scale = self.scale};
   return weights;
 }
@@ -124,8 +130,9 @@ DecoderWeights decoder_weights(const TransformerModel& model) {
   const ParameterReader reader(state, "");
   const ParameterReader decoder(state, "decoder.");
   DecoderWeights weights;
-  weights.embedding =
-      (options.separate_embeddings ? decoder.get("embedding.weight") : reader.get("embedding.weight")).contiguous();
+  const ParameterReader& embedding = options.separate_embeddings ? decoder : reader;
+  weights.embedding = embedding.get("embedding.weight").contiguous();
+  weights.embedding_scales = embedding.find("embedding.weight_scale");
   weights.embedding_scale = stack.embedding_scale;
   if (stack.embedding_norm) weights.embedding_norm = decoder.norm("embedding_norm", stack.norm, stack.norm_epsilon);
   if (stack.positions == PositionKind::learned) {
@@ -157,8 +164,9 @@ DecoderWeights decoder_weights(const TransformerModel& model) {
   if (stack.final_norm) weights.final_norm = decoder.norm("norm", stack.norm, stack.norm_epsilon);
   weights.logit_scale = options.head.logit_scale;
   weights.logit_softcap = options.head.softcap.value_or(0.0);
-  weights.output = pack_weight(options.head.tied ? weights.embedding : reader.get("head.output.weight"),
-                               reader.find("head.output.bias"));
+  weights.output = options.head.tied
+                       ? pack_rows(weights.embedding, weights.embedding_scales, reader.find("head.output.bias"))
+                       : reader.packed("head.output");
   weights.has_sources = options.kind == ModelKind::encoder_decoder;
   weights.most_source = options.encoder.max_positions;
   return weights;

@@ -7,6 +7,7 @@
 
 #include "headway/transformer_model.h"
 #include "headway/translation_model.h"
+#include "nn/quantized_product.h"
 #include "ops/decoding.h"
 
 namespace headway::inline v0::internal {
@@ -24,6 +25,7 @@ struct AttentionWeights {
   PackedWeight out = {};             // heads * head_dim -> width
   Tensor memory_weight = {};         // [2 * kv_heads * head_dim, width]: keys and values of the source
   Tensor memory_bias = {};           // [2 * kv_heads * head_dim]; undefined: none
+  PackedWeight memory = {};          // both, in the place of a weight in 8 bits
   StepScores scores = {};
   Tensor query_norm = {};    // [head_dim]; undefined: none
   Tensor key_norm = {};      // likewise
@@ -49,7 +51,8 @@ struct DecoderLayerWeights {
 
 struct DecoderWeights {
   std::vector<DecoderLayerWeights> layers;
-  Tensor embedding;  // [vocab_size, width]
+  Tensor embedding;              // [vocab_size, width]
+  Tensor embedding_scales = {};  // [vocab_size]: of its rows where they are in 8 bits
   double embedding_scale = 1.0;
   StepNormWeights embedding_norm = {};
   Tensor positions;  // [most positions, width]; undefined: none are added
@@ -63,7 +66,7 @@ struct DecoderWeights {
   bool has_sources = false;
 
   Device device() const { return embedding.device(); }
-  DType dtype() const { return embedding.dtype(); }
+  DType dtype() const { return computing_dtype(embedding.dtype()); }
   std::int64_t width() const { return embedding.size(1); }
   std::int64_t vocab_size() const { return output.outputs; }
 };

@@ -38,8 +38,9 @@ DecodingBuffers::DecodingBuffers(const DecoderWeights& weights, const BufferSize
     past_.push_back(reserved_tensor({size.rows, size.tokens, 2 * scores.kv_heads * scores.head_dim}, dtype, device,
                                     size.rows <= kHugeRows));
     if (!layer.cross) continue;
+    const StepScores& cross = layer.cross->scores;
     memory_.push_back(
-        Tensor::empty({size.sources, size.source_length, layer.cross->memory_weight.size(0)}, dtype, device));
+        Tensor::empty({size.sources, size.source_length, 2 * cross.kv_heads * cross.head_dim}, dtype, device));
   }
   for (const RotaryPositions& rotary : weights.rotaries) {
     rotations_.emplace_back(rotary, head_dim, size.tokens, device);
@@ -59,10 +60,7 @@ DecodingBuffers::DecodingBuffers(const DecoderWeights& weights, const BufferSize
 void DecodingBuffers::set_sources(const Tensor& memory, const std::vector<std::int64_t>& lengths) {
   for (std::size_t i = 0; i < memory_.size(); ++i) {
     const AttentionWeights& cross = *weights_.layers[i].cross;
-    memory_[i]
-        .slice(0, 0, memory.size(0))
-        .slice(1, 0, memory.size(1))
-        .copy_from(linear(memory, cross.memory_weight, cross.memory_bias));
+    memory_[i].slice(0, 0, memory.size(0)).slice(1, 0, memory.size(1)).copy_from(project_memory(cross, memory));
   }
   lengths_.copy_from(padded_with_zeros(lengths, size_.sources));
 }

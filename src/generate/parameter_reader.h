@@ -13,6 +13,9 @@ namespace headway::inline v0::internal {
 // Biases of some products end to end, zeros where one has none; undefined where none has.
 Tensor joined_biases(const std::vector<Tensor>& biases, const std::vector<std::int64_t>& sizes, const Tensor& beside);
 
+// Of a weight and, where it is in 8 bits, the scales of its rows.
+PackedWeight pack_rows(const Tensor& weight, const Tensor& scales, const Tensor& bias);
+
 class ParameterReader {
  public:
   // Names begin with `prefix`.

@@ -30,7 +30,7 @@ namespace {
 
 constexpr std::pair<DType, std::string_view> kDTypes[] = {
     {DType::float32, "F32"}, {DType::float64, "F64"}, {DType::bfloat16, "BF16"}, {DType::float16, "F16"},
-    {DType::int32, "I32"},   {DType::int64, "I64"},   {DType::boolean, "BOOL"}};
+    {DType::int32, "I32"},   {DType::int64, "I64"},   {DType::boolean, "BOOL"},  {DType::int8, "I8"}};
 
 std::optional<DType> dtype_from(std::string_view wanted) {
   for (const auto& [dtype, name] : kDTypes) {
@@ -120,7 +120,7 @@ Tensor make_safetensors_tensor(const SafeTensorsEntry& entry, std::span<std::byt
                                std::string_view path) {
   const std::optional<DType> dtype = dtype_from(entry.dtype);
   check(dtype.has_value(), AboutTensor{path, entry.name}, "has the dtype ", entry.dtype,
-        ", expected F32, F64, BF16, F16, I32, I64 or BOOL");
+        ", expected F32, F64, BF16, F16, I8, I32, I64 or BOOL");
   const std::span<std::byte> bytes = data.subspan(entry.begin, entry.end - entry.begin);
   if (*dtype == DType::boolean) {
     // A bool that is neither 0 nor 1 is undefined behaviour in C++.

@@ -7,6 +7,7 @@
 #include "headway/transformer_model.h"
 #include "models/model_directory.h"
 #include "models/model_initial_values.h"
+#include "models/quantized_model.h"
 #include "models/transformer_model_parts.h"
 
 namespace headway::inline v0 {
@@ -27,14 +28,13 @@ class NewParameters : public Module {
   }
 };
 
-// Buffers cannot be replaced and get a copy.
-void set_value(const TransformerModel& model, const std::string& name, const Tensor& value) {
-  const bool is_buffer = name == "head.output.bias" && !model.options().head.trained_bias;
-  if (is_buffer) {
-    model.load_state_dict({{name, value}}, /*strict=*/false);
-  } else {
-    model.set_parameter(name, value.detach().set_requires_grad());
-  }
+// The dtype of the parameter that a model reads its input with, in the files.
+DType dtype_in_files(const TransformerModelOptions& options, const std::map<std::string, Tensor>& values) {
+  const bool reads_pictures = !values.contains("embedding.weight") && !options.separate_embeddings;
+  const char* first = options.separate_embeddings ? "decoder.embedding.weight"
+                      : reads_pictures            ? "encoder.front.projection.weight"
+                                                  : "embedding.weight";
+  return values.at(first).dtype();
 }
 
 std::string generation_config_in(const std::filesystem::path& directory) {
@@ -59,28 +59,26 @@ TransformerModel TransformerModel::from_config(const std::string& config_json, D
 TransformerModel TransformerModel::load(const std::filesystem::path& directory, const ModelLoading& loading) {
   const std::string where = directory.string();
   internal::check_directory(directory);
-  check(!loading.dtype || is_floating(*loading.dtype), "TransformerModel::load: dtype is ",
-        loading.dtype.value_or(DType::float32), ", expected a floating one");
-  ModelPlan plan = internal::plan_model(internal::ModelConfig::read(directory / "config.json"), loading.new_head,
-                                        loading.new_labels);
+  check(!loading.dtype || is_floating(*loading.dtype) || *loading.dtype == DType::int8,
+        "TransformerModel::load: dtype is ", loading.dtype.value_or(DType::float32), ", expected a floating one or ",
+        DType::int8);
+  const internal::ModelConfig config = internal::ModelConfig::read(directory / "config.json");
+  const bool quantized = internal::is_quantized(config);
+  check(loading.device.is_cpu() || loading.dtype.value_or(quantized ? DType::int8 : DType::float32) != DType::int8,
+        where, ": weights in 8 bits are asked for on ", loading.device, ", expected the CPU or a floating dtype");
+  ModelPlan plan = internal::plan_model(internal::without_quantization(config), loading.new_head, loading.new_labels);
   const internal::ModelFiles files(directory);
   const NoGradGuard guard;
-  std::map<std::string, Tensor> values = internal::read_parameters(where, files, loading.new_head.has_value(), plan);
-  const bool reads_pictures = !values.contains("embedding.weight") && !plan.options.separate_embeddings;
-  const char* first = plan.options.separate_embeddings ? "decoder.embedding.weight"
-                      : reads_pictures                 ? "encoder.front.projection.weight"
-                                                       : "embedding.weight";
-  const DType dtype = loading.dtype.value_or(values.at(first).dtype());
+  const bool new_head = loading.new_head.has_value();
+  std::map<std::string, Tensor> values = quantized ? internal::read_quantized(where, files, new_head, plan)
+                                                   : internal::read_parameters(where, files, new_head, plan);
+  const DType dtype = loading.dtype ? *loading.dtype : (quantized ? DType::int8 : dtype_in_files(plan.options, values));
 
   const TransformerModel model = internal::make_transformer_model(plan.options, plan.config.string("model_type", ""),
                                                                   internal::config_of(plan).text(2),
                                                                   generation_config_in(directory), dtype, false);
   for (auto& [name, value] : NewParameters(plan, values).named_parameters()) values.emplace(name, value.detach());
-  for (auto& [name, value] : values) {
-    Tensor parameter = value.to(dtype);
-    if (!loading.mapped && parameter.is_read_only()) parameter = parameter.clone();
-    set_value(model, name, parameter);
-  }
+  internal::set_parameters(model, values, loading.mapped);
   model.eval();
   if (loading.device != Device::cpu()) model.to(loading.device);
   return model;

@@ -53,7 +53,6 @@ TranslationModelOptions read_marian_config(const std::filesystem::path& file) {
 }
 
 Json marian_config(const TranslationModelOptions& options) {
-  // "dtype" is what to compute in, whatever the tensors of the file are.
   return {{"architectures", std::vector<Json>{"MarianMTModel"}},
           {"model_type", "marian"},
           {"dtype", "float32"},

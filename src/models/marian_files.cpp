@@ -14,6 +14,7 @@
 #include "headway/translation_model.h"
 #include "io/safetensors.h"
 #include "models/marian_config.h"
+#include "models/quantized_model.h"
 #include "models/translation_parts.h"
 
 namespace headway::inline v0 {
@@ -124,36 +125,54 @@ bool is_zero(const Tensor& tensor) {
   return std::all_of(values.begin(), values.end(), [](double value) { return value == 0.0; });
 }
 
-}  // namespace
-
-TranslationModel TranslationModel::load(const fs::path& directory) {
-  internal::check_directory(directory);
-  const TranslationModelOptions options = internal::read_marian_config(directory / "config.json");
+// The parameters of a file of floating numbers.
+std::map<std::string, Tensor> read_marian(const fs::path& directory, const TranslationModelOptions& options,
+                                          const internal::ModelPlan& plan) {
   File file(weights_of(directory));
-  const NoGradGuard guard;
-  StateDict state;
-  state["embedding.weight"] = file.embedding({options.vocab_size, options.d_model});
-  state["head.output.bias"] = file.get(kBias, {1, options.vocab_size}).reshape({options.vocab_size});
-  const internal::ModelPlan plan =
-      internal::plan_model(internal::ModelConfig("TranslationModel", internal::marian_config(options)));
+  std::map<std::string, Tensor> values;
+  values["embedding.weight"] = file.embedding({options.vocab_size, options.d_model});
+  values["head.output.bias"] = file.get(kBias, {1, options.vocab_size}).reshape({options.vocab_size});
   for (const FileTensor& wanted : internal::file_tensors(plan.options, *plan.family)) {
-    if (!state.contains(wanted.parameter)) state[wanted.parameter] = joined(wanted, file);
+    if (!values.contains(wanted.parameter)) values[wanted.parameter] = joined(wanted, file);
   }
   file.check_positions(options);
   file.check_all_used();
-  const bool trains_pad_row = !is_zero(state.at("embedding.weight").select(0, options.pad_token_id));
-  const TransformerModel transformer = internal::make_translation_transformer(options, trains_pad_row);
-  transformer.load_state_dict(state);
+  return values;
+}
+
+}  // namespace
+
+TranslationModel TranslationModel::load(const fs::path& directory, std::optional<DType> dtype) {
+  internal::check_directory(directory);
+  check(!dtype || *dtype == DType::float32 || *dtype == DType::int8, "TranslationModel::load: dtype is ",
+        dtype.value_or(DType::float32), ", expected ", DType::float32, " or ", DType::int8);
+  const TranslationModelOptions options = internal::read_marian_config(directory / "config.json");
+  const bool quantized = internal::is_quantized(internal::ModelConfig::read(directory / "config.json"));
+  const NoGradGuard guard;
+  internal::ModelPlan plan =
+      internal::plan_model(internal::ModelConfig("TranslationModel", internal::marian_config(options)));
+  const std::map<std::string, Tensor> values =
+      quantized ? internal::read_quantized(directory.string(), internal::ModelFiles(directory), false, plan)
+                : read_marian(directory, options, plan);
+  const bool trains_pad_row = !is_zero(values.at("embedding.weight").select(0, options.pad_token_id));
+  const TransformerModel transformer = internal::make_translation_transformer(
+      options, trains_pad_row, dtype.value_or(quantized ? DType::int8 : DType::float32));
+  internal::set_parameters(transformer, values, /*mapped=*/false);
   return TranslationModel(options, transformer);
 }
 
-void TranslationModel::save(const fs::path& directory, DType dtype) const {
-  check(is_floating(dtype), "TranslationModel::save: dtype is ", dtype, ", expected a floating one");
+void TranslationModel::save(const fs::path& directory, std::optional<DType> dtype) const {
+  const bool quantized = internal::is_quantized(transformer_);
+  const DType written = dtype.value_or(quantized ? DType::int8 : DType::float32);
+  internal::check_saved_dtype("TranslationModel::save", written, quantized);
+  // "dtype" is what to compute in, whatever floating numbers the file has.
+  const std::string config = internal::config_with_dtype(internal::marian_config(options_).text(2),
+                                                         quantized && !is_floating(written) ? written : DType::float32);
   const NoGradGuard guard;
   internal::replace_files(directory, [&](const fs::path& files) {
-    internal::save_safetensors_checked(files / "model.safetensors", internal::file_state(transformer_, dtype),
+    internal::save_safetensors_checked(files / "model.safetensors", internal::file_state(transformer_, written),
                                        {{"format", "pt"}});
-    internal::replace_file(files / "config.json", internal::marian_config(options_).text(2) + "\n");
+    internal::replace_file(files / "config.json", config);
     internal::replace_file(files / "generation_config.json",
                            internal::marian_generation_config(options_).text(2) + "\n");
   });

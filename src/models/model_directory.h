@@ -56,7 +56,7 @@ std::map<std::string, Tensor> read_parameters(const std::string& where, const Mo
 // The text of a config.json with the dtype under the names that it has.
 std::string config_with_dtype(const std::string& config, DType dtype);
 
-// The tensors of a model's file, of `dtype` or as they are.
+// The tensors of a model's file, of `dtype` or as they are: with the family's names, or in 8 bits with the model's own.
 std::map<std::string, Tensor> file_state(const TransformerModel& model, std::optional<DType> dtype);
 
 }  // namespace headway::inline v0::internal

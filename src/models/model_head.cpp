@@ -3,29 +3,51 @@
 #include "base/check.h"
 #include "nn/block_norm.h"
 #include "nn/initial_values.h"
+#include "nn/quantized_product.h"
 #include "ops/frozen_row.h"
 
 namespace headway::inline v0::internal {
 
-// The output of a head. Parameters: weight, unless it is the embedding's; bias.
+// The output of a head. Parameters: weight, unless it is the embedding's; bias. Buffer of a weight in 8 bits:
+// weight_scale.
 class HeadOutput : public Module {
  public:
   HeadOutput(const HeadOptions& options, std::int64_t width, const std::optional<Embedding>& embedding, DType dtype)
       : frozen_row_(options.frozen_row) {
-    weight_ = options.tied ? embedding->weight() : Parameter();
-    if (!options.tied) weight_ = add_parameter("weight", fan_in_uniform({options.labels, width}, width, dtype));
-    if (options.bias && options.trained_bias) bias_ = add_parameter("bias", constant({options.labels}, 0.0, dtype));
+    const DType computing = computing_dtype(dtype);
+    if (options.tied) {
+      weight_ = embedding->weight();
+      weight_scale_ = embedding->weight_scale();
+    } else {
+      add_weight(fan_in_uniform({options.labels, width}, width, computing), dtype);
+    }
+    if (options.bias && options.trained_bias) bias_ = add_parameter("bias", constant({options.labels}, 0.0, computing));
     // Initial values are of parameters alone.
-    if (options.bias && !options.trained_bias) bias_ = add_buffer("bias", Tensor::zeros({options.labels}, dtype));
+    if (options.bias && !options.trained_bias) bias_ = add_buffer("bias", Tensor::zeros({options.labels}, computing));
+    if (weight_scale_.defined()) product_ = std::make_shared<QuantizedProduct>();
   }
   Tensor forward(const Tensor& x) const {
     const Tensor& weight = weight_.get();
+    if (product_) return product_->forward(x, {weight, weight_scale_.get()}, bias_.get());
     return linear(x, frozen_row_ ? with_frozen_row(weight, *frozen_row_) : weight, bias_.get());
   }
 
  private:
-  Parameter weight_;  // (labels, width)
-  Parameter bias_;    // (labels)
+  void add_weight(const Tensor& weight, DType dtype) {
+    if (dtype != DType::int8) {
+      weight_ = add_parameter("weight", weight);
+      return;
+    }
+    const QuantizedWeight quantized = initial_quantized(weight);
+    weight_ = Parameter(quantized.values);
+    add_parameter("weight", weight_);
+    weight_scale_ = add_buffer("weight_scale", quantized.scales);
+  }
+
+  Parameter weight_;        // (labels, width)
+  Parameter weight_scale_;  // (labels), of a weight in 8 bits
+  Parameter bias_;          // (labels)
+  std::shared_ptr<QuantizedProduct> product_;
   std::optional<std::int64_t> frozen_row_;
 };
 

@@ -10,7 +10,9 @@
 #include "headway/transformer_model.h"
 #include "io/safetensors.h"
 #include "models/model_directory.h"
+#include "models/quantized_model.h"
 #include "models/transformer_model_parts.h"
+#include "nn/quantized_product.h"
 
 namespace headway::inline v0 {
 
@@ -55,27 +57,33 @@ void add_positions(const TransformerModelOptions& options, const std::string& pr
   }
 }
 
-DType parameters_dtype(const TransformerModel& model) { return model.named_parameters().front().tensor.dtype(); }
+DType parameters_dtype(const TransformerModel& model) {
+  return internal::is_quantized(model) ? DType::int8 : model.named_parameters().front().tensor.dtype();
+}
 
 }  // namespace
 
 std::string internal::config_with_dtype(const std::string& config, DType dtype) {
-  Json fields = parse_json(config, "config.json");
-  const std::string name(dtype_name(dtype));
+  Json fields = without_quantization(ModelConfig::parse(config, "config.json")).fields();
+  // Of a model in 8 bits, what is not in 8 bits.
+  const std::string name(dtype_name(computing_dtype(dtype)));
   if (fields.find("torch_dtype")) fields.set("torch_dtype", name);
   if (fields.find("dtype") || !fields.find("torch_dtype")) fields.set("dtype", name);
+  if (dtype == DType::int8) {
+    fields.set("quantization_config", Json{{"quant_method", "headway"}, {"bits", 8}, {"scheme", "row"}});
+  }
   return fields.text(2) + "\n";
 }
 
 std::map<std::string, Tensor> internal::file_state(const TransformerModel& model, std::optional<DType> dtype) {
+  if (dtype.value_or(parameters_dtype(model)) == DType::int8) return model.state_dict();
   const Family& family = family_named(model.family());
   const TransformerModelOptions& options = model.options();
-  const StateDict state = model.state_dict();
+  const StateDict state = state_as(model, dtype);
   const std::string prefix = options.head.kind == HeadKind::none ? "" : family.prefixes.front();
   std::map<std::string, Tensor> tensors;
   for (const FileTensor& tensor : file_tensors(options, family)) {
-    const Tensor& parameter = state.at(tensor.parameter);
-    add_file_tensors(tensor, prefix, dtype ? parameter.to(*dtype) : parameter, tensors);
+    add_file_tensors(tensor, prefix, state.at(tensor.parameter), tensors);
   }
   // Models without a head have the tables in every family.
   if (family.writes_positions || options.head.kind == HeadKind::none) {
@@ -89,8 +97,7 @@ std::string TransformerModel::config() const {
 }
 
 void TransformerModel::save(const std::filesystem::path& directory, std::optional<DType> dtype) const {
-  check(!dtype || is_floating(*dtype), "TransformerModel::save: dtype is ", dtype.value_or(DType::float32),
-        ", expected a floating one");
+  if (dtype) internal::check_saved_dtype("TransformerModel::save", *dtype, internal::is_quantized(*this));
   const NoGradGuard guard;
   const std::map<std::string, Tensor> tensors = internal::file_state(*this, dtype);
   internal::replace_files(directory, [&](const std::filesystem::path& files) {

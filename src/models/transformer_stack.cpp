@@ -13,6 +13,7 @@
 #include "nn/block_chain.h"
 #include "nn/block_norm.h"
 #include "nn/device_copies.h"
+#include "nn/quantized_product.h"
 
 namespace headway::inline v0::internal {
 namespace {
@@ -103,8 +104,9 @@ struct TransformerStack::Parts {
   // int64 (batch, length) or (length) on the CPU; undefined where they follow those in the cache.
   Tensor positions_of(const char* function, const StackInput& input) const;
   void check_positions(const char* function, const StackInput& input, const Tensor& positions) const;
-  // The weight that says which dtype and device the stack has.
+  // The weight that says where the stack is and what it computes in.
   Tensor main_weight() const;
+  DType dtype() const { return computing_dtype(main_weight().dtype()); }
   Tensor rows_of_input(const StackInput& input) const;
   // What positions and token types add: [length, width] or [batch, length, width]; undefined: nothing.
   Tensor added_rows(const StackInput& input, const Tensor& positions) const;
@@ -117,7 +119,7 @@ TransformerStack::TransformerStack(const StackOptions& options, const Transforme
                                    const std::optional<Embedding>& shared, bool is_decoder, DType dtype) {
   check_stack(options);
   const auto table = [&](std::int64_t count, std::int64_t width) {
-    return Embedding({.count = count, .width = width, .dtype = dtype});
+    return Embedding({.count = count, .width = width, .dtype = computing_dtype(dtype)});
   };
   const EmbeddingOptions own = {
       .count = model.vocab_size, .width = options.width, .padding_index = model.padding_row, .dtype = dtype};
@@ -126,7 +128,7 @@ TransformerStack::TransformerStack(const StackOptions& options, const Transforme
                                              .embedding_dropout = Dropout(options.embedding_dropout),
                                              .final_dropout = Dropout(options.final_dropout)});
   if (options.front.kind != FrontKind::tokens) {
-    parts->front.emplace(options.front, options.width, dtype);
+    parts->front.emplace(options.front, options.width, computing_dtype(dtype));
     add_module("front", *parts->front);
   } else if (shared) {
     parts->embedding = *shared;
@@ -206,12 +208,10 @@ Tensor TransformerStack::Parts::main_weight() const {
 // Tokens' rows of the table, or what the front makes of the features: [batch, length, width].
 Tensor TransformerStack::Parts::rows_of_input(const StackInput& input) const {
   if (!front) return embedding->forward(input.tokens);
-  const Tensor weight = main_weight();
-  return front->forward(input.features.to(weight.device()).to(weight.dtype()));
+  return front->forward(input.features.to(main_weight().device()).to(dtype()));
 }
 
 Tensor TransformerStack::Parts::added_rows(const StackInput& input, const Tensor& positions) const {
-  const Tensor weight = main_weight();
   Tensor types;  // [batch, length, width], or one row for all tokens
   if (token_types) {
     types = input.token_types.defined() ? token_types->forward(input.token_types)
@@ -220,7 +220,7 @@ Tensor TransformerStack::Parts::added_rows(const StackInput& input, const Tensor
   if (!has_table(options)) return types;
   const auto table_rows = [&](std::int64_t begin, std::int64_t end) {
     if (this->positions) return this->positions->weight().get().slice(0, begin, end);
-    return sinusoids->on(weight.device()).slice(0, begin, end).to(weight.dtype());
+    return sinusoids->on(main_weight().device()).slice(0, begin, end).to(dtype());
   };
   if (!positions.defined()) {
     const std::int64_t first = options.position_offset + (input.cache ? input.cache->length() : 0);

@@ -84,11 +84,12 @@ class BorrowedCache {
 
 }  // namespace
 
-TransformerModel internal::make_translation_transformer(const TranslationModelOptions& options, bool trains_pad_row) {
+TransformerModel internal::make_translation_transformer(const TranslationModelOptions& options, bool trains_pad_row,
+                                                        DType dtype) {
   ModelPlan plan = plan_model(ModelConfig("TranslationModel", marian_config(options)));
   if (!trains_pad_row) plan.options.head.frozen_row = options.pad_token_id;
   return make_transformer_model(plan.options, "marian", plan.config.fields().text(2),
-                                marian_generation_config(options).text(2) + "\n", DType::float32,
+                                marian_generation_config(options).text(2) + "\n", dtype,
                                 /*with_initial_values=*/false);
 }
 

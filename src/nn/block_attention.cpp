@@ -9,6 +9,7 @@
 #include "headway/random.h"
 #include "nn/attention_masks.h"
 #include "nn/initial_values.h"
+#include "nn/quantized_product.h"
 
 namespace headway::inline v0::internal {
 namespace {
@@ -70,7 +71,7 @@ BlockAttention::BlockAttention(const BlockOptions& options, bool cross)
     add_module("query_norm", query_norm_.module());
     add_module("key_norm", key_norm_.module());
   }
-  if (options.sinks) sinks_ = add_parameter("sinks", constant({options.heads}, 0.0, options.dtype));
+  if (options.sinks) sinks_ = add_parameter("sinks", constant({options.heads}, 0.0, computing_dtype(options.dtype)));
   if (!options.alibi_slopes.empty()) alibi_slopes_ = Tensor::from(options.alibi_slopes, {options.heads});
   if (options.rotary && !depends_on_length(*options.rotary)) {
     frequencies_ = rotary_frequencies(*options.rotary, options.head_dim, 0);

@@ -27,6 +27,7 @@ BlockFeedForward::BlockFeedForward(const BlockOptions& options)
   if (options.gated && options.fused_gate_up) {
     gate_up_.emplace(to_hidden(options, 2 * options.hidden, Activation::none));
     add_module("gate_up", *gate_up_);
+    if (options.dtype == DType::int8) gate_up_product_ = std::make_shared<QuantizedProduct>();
   } else {
     up_.emplace(to_hidden(options, options.hidden, options.gated ? Activation::none : options.activation));
     add_module("up", *up_);
@@ -43,6 +44,10 @@ Tensor BlockFeedForward::gated_hidden(const Tensor& x) const {
   if (gate_) return mul(gate_->forward(x), up_->forward(x));
   const Tensor& weight = gate_up_->weight().get();
   const Tensor& bias = gate_up_->bias().get();
+  if (gate_up_product_) {
+    return gate_up_product_->forward(x, {weight, gate_up_->weight_scale().get()}, bias,
+                                     {.activation = activation_, .gated = true});
+  }
   if (needs_gradient(x, weight, bias)) {
     const std::vector<Tensor> parts = linear_parts({x, x}, weight, bias, {hidden_, hidden_});
     return mul(activate(parts[0], activation_), parts[1]);

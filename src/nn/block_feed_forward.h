@@ -1,9 +1,11 @@
 // The feed-forward network of a block.
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "headway/transformer_block.h"
+#include "nn/quantized_product.h"
 
 namespace headway::inline v0::internal {
 
@@ -18,7 +20,8 @@ class BlockFeedForward : public Module {
 
   Activation activation_;
   std::int64_t hidden_;
-  std::optional<Linear> gate_up_;  // (2 * hidden, width)
+  std::optional<Linear> gate_up_;                      // (2 * hidden, width)
+  std::shared_ptr<QuantizedProduct> gate_up_product_;  // where it is in 8 bits
   std::optional<Linear> gate_;
   std::optional<Linear> up_;
   Linear down_;

@@ -1,6 +1,7 @@
 #include "nn/block_norm.h"
 
 #include "nn/initial_values.h"
+#include "nn/quantized_product.h"
 
 namespace headway::inline v0::internal {
 
@@ -14,7 +15,9 @@ Tensor PlusOneNorm::forward(const Tensor& x) const {
   return rms_norm(x.to(DType::float32), add(weight_.get().to(DType::float32), 1.0), epsilon_).to(x.dtype());
 }
 
-BlockNorm BlockNorm::make(const BlockNormOptions& options) {
+BlockNorm BlockNorm::make(const BlockNormOptions& given) {
+  BlockNormOptions options = given;
+  options.dtype = computing_dtype(given.dtype);
   BlockNorm norm;
   switch (options.kind) {
     case NormKind::layer:

@@ -18,6 +18,7 @@ Tensor Dropout::forward(const Tensor& x) const {
 
 Tensor Dropout::forward(const Linear& linear, const Tensor& x) const {
   if (probability_ == 0 || !is_training()) return linear.forward(x);
+  if (linear.weight_scale().defined()) return forward(linear.forward(x));
   return internal::linear_dropout(x, linear.weight().get(), linear.bias().get(), linear.options().activation,
                                   probability_, internal::seed_of_rank(next_random_seed()));
 }

@@ -1,6 +1,7 @@
 #include "base/check.h"
 #include "headway/layers.h"
 #include "nn/initial_values.h"
+#include "nn/quantized_product.h"
 
 namespace headway::inline v0 {
 
@@ -13,12 +14,20 @@ Embedding::Embedding(const EmbeddingOptions& options) : options_(options) {
                     ", expected one of ", options.count, " rows");
     if (*padding < 0) *padding += options.count;
   }
-  Tensor weight = internal::normal({options.count, options.width}, options.dtype);
+  Tensor weight = internal::normal({options.count, options.width}, internal::computing_dtype(options.dtype));
   if (padding && !internal::skips_initial_values()) weight.select(0, *padding).fill(0);
-  weight_ = add_parameter("weight", weight);
+  if (options.dtype != DType::int8) {
+    weight_ = add_parameter("weight", weight);
+    return;
+  }
+  const internal::QuantizedWeight quantized = internal::initial_quantized(weight);
+  weight_ = Parameter(quantized.values);
+  add_parameter("weight", weight_);
+  weight_scale_ = add_buffer("weight_scale", quantized.scales);
 }
 
 Tensor Embedding::forward(const Tensor& indices) const {
+  if (weight_scale_.defined()) return internal::quantized_rows({weight_.get(), weight_scale_.get()}, indices);
   return embedding(weight_.get(), indices, options_.padding_index);
 }
 

@@ -35,6 +35,11 @@ class ProblemList {
   std::string text_;
 };
 
+// Weights in 8 bits mix with no other kind of numbers.
+bool is_one_kind(DType a, DType b) {
+  return is_floating(a) == is_floating(b) && (a == DType::int8) == (b == DType::int8);
+}
+
 // Throws an Error that lists all mismatches of `values` with the module's state `own`.
 void check_state(const StateDict& own, const StateDict& values, bool strict) {
   ProblemList missing("are missing"), wrong("do not fit"), unexpected("are none of the module's");
@@ -45,8 +50,7 @@ void check_state(const StateDict& own, const StateDict& values, bool strict) {
       continue;
     }
     const Tensor& value = given->second;
-    const bool fits =
-        value.defined() && value.shape() == tensor.shape() && is_floating(value.dtype()) == is_floating(tensor.dtype());
+    const bool fits = value.defined() && value.shape() == tensor.shape() && is_one_kind(value.dtype(), tensor.dtype());
     if (!fits) wrong.add('"' + name + "\" is " + value.describe() + ", expected " + tensor.describe());
   }
   for (const auto& [name, tensor] : values) {
@@ -56,6 +60,11 @@ void check_state(const StateDict& own, const StateDict& values, bool strict) {
   }
   const std::string problems = unexpected.after(wrong.after(missing.after("")));
   check(problems.empty(), "load_state_dict: ", problems);
+}
+
+void check_not_quantized(const std::string& name, const Tensor& tensor, const char* what) {
+  check(!tensor.defined() || tensor.dtype() != DType::int8, "module: \"", name, "\" is ", tensor,
+        ", and a module with weights in 8 bits cannot be ", what);
 }
 
 }  // namespace
@@ -175,8 +184,8 @@ void Module::set_parameter(const std::string& name, const Tensor& value) const {
   state_->for_each("", [&](const std::string& own, const State::Entry& entry) {
     if (own != name || entry.is_buffer) return;
     const Tensor& tensor = entry.parameter.get();
-    check(value.defined() && value.shape() == tensor.shape() && is_floating(value.dtype()), "set_parameter: \"", name,
-          "\" would be ", value, ", expected ", tensor);
+    check(value.defined() && value.shape() == tensor.shape() && internal::is_one_kind(value.dtype(), tensor.dtype()),
+          "set_parameter: \"", name, "\" would be ", value, ", expected ", tensor);
     entry.parameter.set(value);
     found = true;
   });
@@ -193,6 +202,9 @@ bool Module::is_training() const { return state_->training; }
 void Module::to(DType dtype) const {
   check(is_floating(dtype), "to: a module cannot be ", dtype, ", expected a floating dtype");
   const NoGradGuard guard;
+  state_->for_each("", [&](const std::string& name, const State::Entry& entry) {
+    internal::check_not_quantized(name, entry.parameter.get(), "converted to another dtype");
+  });
   state_->for_each("", [&](const std::string&, const State::Entry& entry) {
     const Tensor& tensor = entry.parameter.get();
     if (!is_floating(tensor.dtype()) || tensor.dtype() == dtype) return;
@@ -204,6 +216,9 @@ void Module::to(DType dtype) const {
 
 void Module::to(Device device) const {
   const NoGradGuard guard;
+  state_->for_each("", [&](const std::string& name, const State::Entry& entry) {
+    if (!device.is_cpu()) internal::check_not_quantized(name, entry.parameter.get(), "moved to a GPU");
+  });
   state_->for_each("", [&](const std::string&, const State::Entry& entry) {
     const Tensor& tensor = entry.parameter.get();
     if (!tensor.defined() || tensor.device() == device) return;
@@ -214,7 +229,11 @@ void Module::to(Device device) const {
 }
 
 void Module::set_requires_grad(bool wanted) const {
-  for (Tensor& tensor : parameters()) tensor.set_requires_grad(wanted);
+  const std::vector<NamedTensor> all = named_parameters();
+  for (const auto& [name, tensor] : all) {
+    if (wanted) internal::check_not_quantized(name, tensor, "trained");
+  }
+  for (const NamedTensor& parameter : all) Tensor(parameter.tensor).set_requires_grad(wanted);
 }
 
 void Module::zero_grad() const {

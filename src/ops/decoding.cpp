@@ -122,6 +122,8 @@ Tensor linear_step(const Tensor& x, const PackedWeight& weight, const LinearStep
     check(x.dtype() == weight.weight.dtype(), kName, ": x is ", x, ", expected ", weight.weight.dtype());
     check_same_device(kName, "weight", weight.weight, "x", x);
   }
+  check(!weight.scales.defined() || x.dtype() == DType::float32, kName, ": x is ", x, ", expected ", DType::float32,
+        " beside a weight in 8 bits");
   if (options.norm.kind != StepNorm::none) check_norm(kName, x, options.norm);
   check(!options.gated || (outputs % 2 == 0 && !options.added.defined()), kName, ": there are ", outputs,
         " outputs to gate, expected an even number and nothing to add");
@@ -133,6 +135,7 @@ Tensor linear_step(const Tensor& x, const PackedWeight& weight, const LinearStep
                              .norm = options.norm,
                              .weight = weight.weight,
                              .packed = weight.packed,
+                             .scales = weight.scales,
                              .bias = weight.bias,
                              .activation = options.activation,
                              .gated = options.gated,

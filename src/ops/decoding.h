@@ -20,6 +20,7 @@ struct PackedWeight {
   Tensor weight = {};  // [outputs, inputs]; undefined where the packed one alone is read
   Tensor bias = {};    // [outputs]; undefined: none
   Tensor packed = {};  // the weight as Backend::pack_weight() returns it; undefined for 16-bit weights
+  Tensor scales = {};  // [outputs] float32: of the rows of a weight in 8 bits, for x of float32; undefined for others
 };
 // Of weight [outputs, inputs] and bias [outputs], which may be undefined. Their memory is shared where they are
 // contiguous and the device reads them as they are; 16-bit weights always are.

@@ -146,6 +146,8 @@ SequenceRecommender::Parts::Parts(TransformerModel with_model, std::vector<std::
                   " numbers, expected one for each of the model's ", options.vocab_size, " tokens");
   items = options.vocab_size - 1;
   embedding = model.state_dict().at("embedding.weight");
+  internal::check(is_floating(embedding.dtype()), "SequenceRecommender: the model's weights are ", embedding.dtype(),
+                  ", expected a floating dtype");
   for (const std::int64_t count : counts) all_actions += static_cast<double>(count);
 }
 

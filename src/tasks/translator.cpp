@@ -31,10 +31,16 @@ std::string joined(const std::vector<std::string>& parts, const std::string& bet
   return text;
 }
 
-TranslationModel evaluating(TranslationModel model, Device device, DType dtype) {
+// In evaluation mode.
+TranslationModel load_model(const std::filesystem::path& directory, const TaskOptions& options) {
+  const bool quantizes = options.dtype == DType::int8;
+  check(!quantizes || options.device.is_cpu(), "Translator: dtype is ", DType::int8, " on ", options.device,
+        ", expected the CPU or a floating dtype");
+  TranslationModel model =
+      TranslationModel::load(directory, options.dtype && !quantizes ? std::optional(DType::float32) : options.dtype);
   model.eval();
-  model.to(dtype);
-  model.to(device);
+  if (options.dtype && !quantizes) model.to(*options.dtype);
+  model.to(options.device);
   return model;
 }
 
@@ -264,8 +270,11 @@ std::string TranslationNotes::describe() const {
   return joined(notes, "; ");
 }
 
+Translator::Translator(const std::filesystem::path& directory, const TaskOptions& options)
+    : Translator(load_model(directory, options), TranslationTokenizer::load(directory)) {}
+
 Translator::Translator(const std::filesystem::path& directory, Device device, DType dtype)
-    : Translator(evaluating(TranslationModel::load(directory), device, dtype), TranslationTokenizer::load(directory)) {}
+    : Translator(directory, TaskOptions{.device = device, .dtype = dtype}) {}
 
 Translator::Translator(TranslationModel model, TranslationTokenizer tokenizer)
     : model_(std::move(model)),

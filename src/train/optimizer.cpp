@@ -78,6 +78,8 @@ ParameterSpan span_of(const Slot& slot, const Tensor& gradient) {
 std::vector<ParameterGroup> trainable_of(const Module& module) {
   ParameterGroup group;
   for (NamedTensor& parameter : module.named_parameters()) {
+    check(parameter.tensor.dtype() != DType::int8, "optimizer: \"", parameter.name, "\" is ", parameter.tensor,
+          ", and a module with weights in 8 bits cannot be trained");
     if (parameter.tensor.requires_grad()) group.parameters.push_back(std::move(parameter));
   }
   return {std::move(group)};

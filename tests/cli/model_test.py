@@ -1,4 +1,4 @@
-"""Commands that use a model: translate, evaluate, attend, info."""
+"""Commands that use a model: translate, evaluate, attend, quantize, info."""
 
 import json
 import os
@@ -118,7 +118,7 @@ class Translate(ProgramTest):
         self.bad(2, "--threads", "translate", "--threads", "-1", "x")
         self.bad(1, "--to is fr, expected one of deu, eng", "translate", "--model", small_model(), "--to", "fr", "x")
         self.bad(1, '"foo" is not known', "translate", "--model", small_model(), "--device", "foo", "x")
-        self.bad(2, "--dtype is float16, expected float32 on the CPU", "translate", "--dtype", "float16", "x")
+        self.bad(2, "--dtype is float16, expected float32 or int8 on the CPU", "translate", "--dtype", "float16", "x")
 
     def test_devices_that_are_not_there(self):
         if self.good_json("info", "--json")["cuda_devices"] > 0:
@@ -241,6 +241,50 @@ class Attend(ProgramTest):
         self.bad(1, "--head is 9, expected 1 to 4", *model, "--head", 9, "ka")
         self.bad(2, "--layer", *model, "--layer", 0, "ka")
         self.bad(1, "none/a.html: no file can be made in its directory", *model, "--quiet", "--html", "none/a.html", "ka")
+
+
+class Quantize(ProgramTest):
+    """headway quantize, and --dtype int8"""
+
+    def test_a_translator(self):
+        said = self.good("quantize", small_model(), "int8")
+        before, after = ((model / "model.safetensors").stat().st_size for model in (small_model(), self.work / "int8"))
+        self.assertEqual(said, f"int8: weights of {after / 1e6:.1f} MB, before {before / 1e6:.1f} MB\n")
+        self.assertLess(after, before / 2)  # norms, biases and scales are much of so small a model
+        same = {path.name for path in small_model().iterdir()} - {"training"}
+        self.assertEqual({path.name for path in (self.work / "int8").iterdir()}, same)
+        for options in ((), ("--beam", 1), ("--threads", 2, "--batch", 3)):
+            expected = "".join(meaning(line) + "\n" for line in LINES)
+            for model in (("--model", "int8"), ("--model", small_model(), "--dtype", "int8")):
+                self.assertEqual(self.good("translate", *model, "--to", "de", *options, *LINES), expected)
+        self.assertEqual(self.good("translate", "--model", "int8", "--dtype", "float32", "--to", "de", "ti"), "Zan\n")
+        for model, dtype in (("int8", "int8"), (small_model(), "float32")):
+            self.assertEqual(self.good_json("info", "--json", "--model", model)["model"]["dtype"], dtype)
+        self.assertIn("  numbers        int8\n", self.good("info", "--model", "int8"))
+        self.assertIn("Yip", self.good("attend", "--model", "int8", "--to", "de", "ka mo"))
+
+    def test_the_model_that_comes_along(self):
+        self.assertEqual(self.good("translate", "--dtype", "int8", "Good morning!"), "Guten Morgen!\n")
+        self.assertEqual(self.good("translate", "--dtype", "int8", "--to", "en", "Guten Morgen!"), "Good morning.\n")
+        text = "The animal didn't cross the street because it was too tired."
+        self.assertEqual(self.good("translate", "--dtype", "int8", text),
+                         "Das Tier überquerte nicht die Straße, weil es zu müde war.\n")
+
+    def test_refusals(self):
+        facts = self.good_json("quantize", small_model(), "int8", "--json")
+        self.assertEqual(facts["output"], "int8")
+        self.assertLess(facts["bytes_after"], facts["bytes_before"])
+        self.bad(1, "int8: is there already, expected no such directory or an empty one", "quantize", small_model(),
+                 "int8")
+        self.bad(1, "int8: its weights have 8 bits already", "quantize", "int8", "again")
+        self.bad(1, "none", "quantize", "none", "again")
+        self.bad(2, "OUT is required", "quantize", "int8")
+        config = json.loads((self.work / "int8/config.json").read_text())
+        config["quantization_config"] = {"quant_method": "bitsandbytes", "load_in_8bit": True}
+        (self.work / "int8/config.json").write_text(json.dumps(config))
+        self.bad(1, 'int8/config.json: quantization_config: quant_method is "bitsandbytes", expected "headway"',
+                 "translate", "--model", "int8", "x")
+        self.assertFalse((self.work / "again").exists())
 
 
 class Info(ProgramTest):

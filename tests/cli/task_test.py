@@ -70,6 +70,14 @@ class Embed(ProgramTest):
         done = self.call(*self.command, "--output", "none.npy")
         self.assertIn("'shape': (0,8,)", read_npy(self.work / "none.npy")[0])
 
+    def test_weights_in_8_bits(self):
+        self.good("quantize", self.model, "int8")
+        quantized = self.good("embed", "--model", "int8", *LINES)
+        self.assertEqual(quantized, self.good(*self.command, "--dtype", "int8", *LINES))
+        for found, expected in zip(rows(quantized), rows(self.good(*self.command, *LINES)), strict=True):
+            for number, exact in zip(found, expected, strict=True):
+                self.assertAlmostEqual(number, exact, delta=0.1)
+
     def test_prompt(self):
         self.assertEqual(self.good(*self.command, "--prompt", "the ", "cat"), self.good(*self.command, "the cat"))
         unit, = rows(self.good(*self.command, "--normalize", "cat"))

@@ -16,7 +16,7 @@ from program_test import SMALL, ProgramTest, write_pairs
 
 COMMANDS = ["translate", "train", "finetune", "evaluate", "attend", "generate", "summarize", "caption", "embed", "classify",
             "tag", "answer", "fill", "recommend", "tokenizer train", "tokenizer encode", "tokenizer decode", "data split",
-            "data clean", "info", "completion", "man"]
+            "data clean", "quantize", "info", "completion", "man"]
 
 
 class Words(ProgramTest):

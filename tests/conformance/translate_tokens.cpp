@@ -46,6 +46,7 @@ Tensor tensor_of(const Rows& rows) {
 
 headway::DType dtype_of(const std::string& name) {
   if (name == "float16") return headway::DType::float16;
+  if (name == "int8") return headway::DType::int8;
   return name == "bfloat16" ? headway::DType::bfloat16 : headway::DType::float32;
 }
 
@@ -85,9 +86,13 @@ Json logits(const headway::TranslationModel& model, const Json& request) {
 class Session {
  public:
   Session(const std::string& directory, headway::Device device, headway::DType dtype)
-      : directory_(directory), device_(device), dtype_(dtype), model_(headway::TranslationModel::load(directory)) {
+      : directory_(directory),
+        device_(device),
+        dtype_(dtype),
+        model_(headway::TranslationModel::load(directory,
+                                               dtype == headway::DType::int8 ? dtype : headway::DType::float32)) {
     model_.eval();
-    model_.to(dtype);
+    if (dtype != headway::DType::int8) model_.to(dtype);
     model_.to(device);
   }
 

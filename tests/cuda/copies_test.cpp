@@ -18,7 +18,7 @@ using headway::Device;
 using std::int64_t;
 
 constexpr DType kAllDtypes[] = {DType::float32, DType::float64, DType::bfloat16, DType::float16,
-                                DType::int32,   DType::int64,   DType::boolean};
+                                DType::int32,   DType::int64,   DType::boolean,  DType::int8};
 
 std::string name(DType dtype) { return std::string(headway::dtype_name(dtype)); }
 

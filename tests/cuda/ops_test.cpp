@@ -144,8 +144,8 @@ TEST(CudaOps, FunctionsOfOneTensor) {
 // Whether results that have no gradient are the same on both, for every dtype.
 void expect_same_results(Messages& messages, const std::string& name, const Operation& operation,
                          const Inputs& inputs) {
-  for (const DType dtype :
-       {DType::float32, DType::float64, DType::bfloat16, DType::float16, DType::int32, DType::int64, DType::boolean}) {
+  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::float16, DType::int32, DType::int64,
+                            DType::boolean, DType::int8}) {
     Inputs here, there;
     for (const Tensor& input : inputs) {
       here.push_back(input.to(DType::int32).to(dtype));  // with ties

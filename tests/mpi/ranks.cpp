@@ -21,7 +21,7 @@ namespace {
 using namespace headway;
 
 constexpr DType kDTypes[] = {DType::float32, DType::float64, DType::bfloat16, DType::float16,
-                             DType::int32,   DType::int64,   DType::boolean};
+                             DType::int32,   DType::int64,   DType::boolean,  DType::int8};
 
 void expect(bool holds, const std::string& what) {
   if (!holds) throw Error("wrong: " + what);

@@ -9,7 +9,7 @@ import reference
 from headway._convert import from_core, to_core
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int32, np.int64, np.bool_])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int8, np.int32, np.int64, np.bool_])
 def test_numpy_memory_is_shared(dtype):
     array = np.arange(24).reshape(2, 3, 4).astype(dtype)
     tensor, kind = to_core(array)

@@ -14,7 +14,8 @@ GOOD = np.ones((1, 2, 3, 4), np.float32)
         (dict(key=None), TypeError, "attention: key is of type NoneType"),
         (dict(query=GOOD[0]), ValueError, r"attention: query has shape \[2, 3, 4\], expected \[batch, heads"),
         (dict(key=GOOD.astype(np.float64)), ValueError, "attention: key has dtype float64, expected the query's"),
-        (dict(value=GOOD.astype(np.int8)), TypeError, "attention: value has dtype int8, expected float32"),
+        (dict(value=GOOD.astype(np.uint8)), TypeError, "attention: value has dtype uint8, expected float32"),
+        (dict(value=GOOD.astype(np.int8)), ValueError, "attention: value has dtype int8, expected float32"),
         (dict(value=GOOD.astype(np.int32)), ValueError, "attention: value has dtype int32"),
         (dict(query=GOOD.astype(complex)), TypeError, "attention: query has dtype complex128"),
         (dict(query=np.array([["a"]])), TypeError, "attention: query has dtype <U1"),
@@ -87,8 +88,8 @@ def test_settings():
 
 
 def test_tensors():
-    with pytest.raises(ValueError, match='zeros: dtype is "int8"'):
-        headway.Tensor.zeros([2], "int8")
+    with pytest.raises(ValueError, match='zeros: dtype is "uint8"'):
+        headway.Tensor.zeros([2], "uint8")
     with pytest.raises(ValueError, match="negative"):
         headway.Tensor.zeros([-2])
     with pytest.raises(ValueError):

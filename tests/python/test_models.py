@@ -163,6 +163,27 @@ def test_files(config, tmp_path):
     assert headway.load_model(tmp_path / "half").parameters()[0].dtype == "float16"
 
 
+@pytest.mark.parametrize("config", [BERT, LLAMA, T5], ids=lambda config: config["model_type"])
+def test_weights_in_8_bits(config, tmp_path):
+    model = make(config)
+    model.save(tmp_path / "model")
+    before, after = headway.quantize(tmp_path / "model", tmp_path / "int8")
+    assert before == (tmp_path / "model/model.safetensors").stat().st_size
+    assert after == (tmp_path / "int8/model.safetensors").stat().st_size
+    loaded, same = headway.load_model(tmp_path / "int8"), headway.load_model(tmp_path / "model", dtype="int8")
+    inputs = dict(target=tokens(2, 3)) if config["model_type"] == "t5" else {}
+    logits = loaded(tokens(2, 5), **inputs)
+    assert np.array_equal(logits, same(tokens(2, 5), **inputs))
+    expected = model(tokens(2, 5), **inputs)
+    assert (logits * expected).sum() > 0.999 * np.linalg.norm(logits) * np.linalg.norm(expected)
+    assert {tensor.dtype for tensor in loaded.parameters()} == {"int8", "float32"}
+    assert headway.load_model(tmp_path / "int8", dtype="float32").parameters()[0].dtype == "float32"
+    with pytest.raises(ValueError, match="a module with weights in 8 bits cannot be trained"):
+        headway.AdamW(loaded)
+    with pytest.raises(ValueError, match="is there already, expected no such directory or an empty one"):
+        headway.quantize(tmp_path / "model", tmp_path / "int8")
+
+
 VIT = dict(
     model_type="vit", architectures=["ViTForImageClassification"], hidden_size=12, num_attention_heads=3,
     num_hidden_layers=2, intermediate_size=20, image_size=[4, 6], patch_size=2, num_labels=5,

@@ -8,7 +8,7 @@ from headway._convert import from_core, to_core
 torch = pytest.importorskip("torch")
 
 
-@pytest.mark.parametrize("name", ["float32", "float64", "float16", "bfloat16", "int32", "int64", "bool"])
+@pytest.mark.parametrize("name", ["float32", "float64", "float16", "bfloat16", "int8", "int32", "int64", "bool"])
 def test_memory_is_shared(name):
     array = torch.arange(24).reshape(2, 3, 4).to(getattr(torch, name)).transpose(0, 1)
     tensor, kind = to_core(array)

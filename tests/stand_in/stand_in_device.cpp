@@ -214,8 +214,8 @@ class StandInDevice final : public Backend {
   }
 
   void embed_step(const EmbedStep& task) override {
-    cpu_.embed_step({host(task.weight), host(task.tokens), host(task.positions), host(task.position), task.scale,
-                     host(task.result)});
+    cpu_.embed_step(with_host(task, &EmbedStep::weight, &EmbedStep::tokens, &EmbedStep::positions, &EmbedStep::position,
+                              &EmbedStep::result));
   }
   void linear_step(const LinearStep& task) override {
     LinearStep here = with_host(task, &LinearStep::x, &LinearStep::weight, &LinearStep::packed, &LinearStep::bias,

@@ -1,12 +1,15 @@
 // TransformerModel: models of every family, and the keys and values of their decoders.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <array>
 #include <optional>
+#include <utility>
 
 #include "bindings/text/text_bindings.h"
+#include "headway/quantization.h"
 #include "headway/transformer_model.h"
 
 namespace headway::python {
@@ -50,6 +53,14 @@ void save(const TransformerModel& self, Array directory, Array dtype) {
   const std::optional<DType> as = read_optional_dtype("save: dtype", dtype);
   const LockReleased released;
   self.save(path, as);
+}
+
+std::pair<std::int64_t, std::int64_t> quantize_directory(Array directory, Array output) {
+  const std::filesystem::path from = read_path("quantize: directory", directory);
+  const std::filesystem::path to = read_path("quantize: output", output);
+  const LockReleased released;
+  const QuantizedSizes sizes = quantize(from, to);
+  return {sizes.before, sizes.after};
 }
 
 // json.loads(text), None for an empty text.
@@ -229,6 +240,9 @@ void bind_cache(nb::module_& module) {
 
 void bind_models(nb::module_& module) {
   bind_cache(module);
+  module.def("quantize", &quantize_directory, "directory"_a, "output"_a,
+             "Writes a model directory once more with weights in 8 bits, for the CPU. Returns the bytes of the weights "
+             "before and after.");
   nb::class_<TransformerModel, Module> model(
       module, "TransformerModel",
       "A model of any family: embeddings, blocks and a head. load_model() reads one from a Hugging Face directory, "

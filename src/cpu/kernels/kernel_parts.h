@@ -12,5 +12,6 @@ void add_pointwise(KernelSet& set);
 void add_rowwise(KernelSet& set);
 void add_optimizer(KernelSet& set);
 void add_decoding(KernelSet& set);
+void add_quantized(KernelSet& set);
 
 }  // namespace headway::inline v0::internal::HWY_NAMESPACE

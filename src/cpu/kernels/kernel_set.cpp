@@ -7,6 +7,7 @@ KernelSet kernel_set() {
   KernelSet set;
   add_attention(set);
   add_matmul(set);
+  add_quantized(set);
 #if !defined(HEADWAY_KERNEL_TARGET_AVX512_BF16)
   add_pointwise(set);
   add_rowwise(set);

@@ -6,6 +6,7 @@
 #include "cpu/kernels/matmul.h"
 #include "cpu/kernels/optimizer.h"
 #include "cpu/kernels/pointwise.h"
+#include "cpu/kernels/quantized.h"
 #include "cpu/kernels/rowwise.h"
 
 namespace headway::inline v0::internal {
@@ -24,6 +25,7 @@ struct KernelSet {
   RowwiseKernels rowwise;
   OptimizerKernels optimizer;
   DecodingKernels decoding;
+  QuantizedKernels quantized;
 };
 
 namespace N_SSE4 {
@@ -36,7 +38,7 @@ namespace N_AVX3 {
 KernelSet kernel_set();
 }
 namespace N_AVX3_DL {
-KernelSet kernel_set();  // the products of bfloat16 alone
+KernelSet kernel_set();  // the products of bfloat16 and of 8 bits alone
 }
 namespace N_NEON {
 KernelSet kernel_set();
