@@ -38,7 +38,7 @@ HWY_INLINE void unrolled(Body body) {
 
 // Hides from GCC that the sums will be converted: it would carry them through the loop twice, as the loop's type of
 // vector and as the conversion's.
-HWY_INLINE void settle(SumVector& sum) {
+HWY_INLINE void settle([[maybe_unused]] SumVector& sum) {
 #if defined(HEADWAY_X86)
   asm("" : "+v"(sum.raw));
 #endif
