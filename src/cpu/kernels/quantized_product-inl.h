@@ -66,7 +66,7 @@ void multiply_tile(const DotTile& tile) {
                               HEADWAY_INNER { w[v] = DotStep::weights(weights + v * kSumLanes * DotStep::kDepth); });
     if constexpr (kRows <= kPrefetchRows) {
       for (int byte = 0; byte < kPanelColumns * DotStep::kDepth; byte += 64) {
-        __builtin_prefetch(weights + byte + kPrefetchBytes, 0, 2);
+        __builtin_prefetch(weights + byte + kPrefetchBytes);
       }
     }
     unrolled<kRows>([&](auto r) HEADWAY_INNER {
