@@ -255,6 +255,22 @@ TEST(Quantized, EveryActivation) {
   }
 }
 
+// A product of one input that gives the input itself.
+TEST(Quantized, GeluFromFarBelowToFarAbove) {
+  const QuantizedWeight weight = {Tensor::full({1, 1}, 127, DType::int8), Tensor::full({1}, 1.0 / 127)};
+  constexpr std::int64_t kRows = 20001;
+  const Tensor x = Tensor::empty({kRows, 1});
+  for (std::int64_t r = 0; r < kRows; ++r) x.data<float>()[r] = static_cast<float>(r - kRows / 2) / 1000;
+  x.data<float>()[0] = -1e30f;
+  x.data<float>()[kRows - 1] = 1e30f;
+  const Tensor y = linear_step(x, pack_weight(weight, {}));
+  const Tensor found = linear_step(x, pack_weight(weight, {}), {.activation = Activation::gelu});
+  for (std::int64_t r = 0; r < kRows; ++r) {
+    const double at = y.data<float>()[r], expected = at * std::erfc(-at / std::sqrt(2.0)) / 2;
+    ASSERT_NEAR(found.data<float>()[r], expected, 2e-6 + 1e-7 * std::fabs(expected)) << at;
+  }
+}
+
 TEST(Quantized, GatesHalvesOfAnySize) {
   for (const std::int64_t hidden : {1, 8, 16, 31, 64, 100, 128, 192}) {
     SCOPED_TRACE(hidden);

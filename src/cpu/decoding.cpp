@@ -9,6 +9,7 @@
 #include "core/scratch.h"
 #include "core/thread_pool.h"
 #include "cpu/backend.h"
+#include "cpu/gate.h"
 #include "cpu/isa.h"
 #include "cpu/quantized.h"
 #include "cpu/tensor_data.h"
@@ -80,27 +81,6 @@ void top_row(const TopTask& task, std::int64_t row) {
         is_there ? static_cast<float>(best[k].logit) : -std::numeric_limits<float>::infinity();
   }
   tensor_data<float>(task.top.logsumexp)[row] = static_cast<float>(logsumexp);
-}
-
-// result (rows, hidden) = activation(first half of y) * second half: y (rows, 2 * hidden), whose first half is changed.
-void gate(const Tensor& y, Activation activation, const Tensor& result) {
-  const std::int64_t rows = y.size(0), hidden = y.size(1) / 2;
-  constexpr std::int64_t kElements = 1 << 14;  // of a task
-  const std::int64_t rows_of_task = std::max<std::int64_t>(1, kElements / std::max<std::int64_t>(1, hidden));
-  const auto bytes = static_cast<std::int64_t>(item_size(y.dtype())) * hidden;
-  parallel_for(divide_up(rows, rows_of_task), [&](std::int64_t task, int) {
-    for (std::int64_t r = task * rows_of_task; r < std::min((task + 1) * rows_of_task, rows); ++r) {
-      std::byte* first = row_of(y, r);
-      pointwise_kernels().activate(
-          {.activation = activation, .dtype = y.dtype(), .count = hidden, .x = first, .result = first});
-      pointwise_kernels().binary({.operation = Binary::multiply,
-                                  .dtype = y.dtype(),
-                                  .columns = hidden,
-                                  .a = first,
-                                  .b = first + bytes,
-                                  .result = row_of(result, r)});
-    }
-  });
 }
 
 // Of a weight of W, which has scales where it is int8, beside positions and results of T.
@@ -199,6 +179,26 @@ void add_product(CpuBackend& backend, const LinearStep& task, MatmulProblem prob
 }
 
 }  // namespace
+
+void gate(const Tensor& y, Activation activation, const Tensor& result) {
+  const std::int64_t rows = y.size(0), hidden = y.size(1) / 2;
+  constexpr std::int64_t kElements = 1 << 14;  // of a task
+  const std::int64_t rows_of_task = std::max<std::int64_t>(1, kElements / std::max<std::int64_t>(1, hidden));
+  const auto bytes = static_cast<std::int64_t>(item_size(y.dtype())) * hidden;
+  parallel_for(divide_up(rows, rows_of_task), [&](std::int64_t task, int) {
+    for (std::int64_t r = task * rows_of_task; r < std::min((task + 1) * rows_of_task, rows); ++r) {
+      std::byte* first = row_of(y, r);
+      pointwise_kernels().activate(
+          {.activation = activation, .dtype = y.dtype(), .count = hidden, .x = first, .result = first});
+      pointwise_kernels().binary({.operation = Binary::multiply,
+                                  .dtype = y.dtype(),
+                                  .columns = hidden,
+                                  .a = first,
+                                  .b = first + bytes,
+                                  .result = row_of(result, r)});
+    }
+  });
+}
 
 void CpuBackend::embed_step(const EmbedStep& task) {
   if (task.scales.defined()) return embed_rows<std::int8_t, float>(task);

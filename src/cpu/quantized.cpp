@@ -7,6 +7,7 @@
 
 #include "base/divide.h"
 #include "core/thread_pool.h"
+#include "cpu/gate.h"
 #include "cpu/isa.h"
 #include "cpu/scratch_slots.h"
 #include "cpu/tensor_data.h"
@@ -107,7 +108,10 @@ void multiply_quantized(const LinearStep& task, const QuantizedRows& x, const Te
   const QuantizedKernels& kernels = quantized_kernels();
   const std::int64_t rows = task.x.size(0), columns = result.size(1), depth = task.x.size(1);
   const std::int64_t panels = divide_up(columns, kernels.panel_columns);
-  const std::int64_t strip = kQuantizedStrip * kernels.tile_rows, strips = divide_up(rows, strip);
+  // Strips of about as many rows, all but the last of whole tiles.
+  const std::int64_t tiles = divide_up(rows, kernels.tile_rows);
+  const std::int64_t strip = divide_up(tiles, divide_up(tiles, kQuantizedStrip)) * kernels.tile_rows;
+  const std::int64_t strips = divide_up(rows, strip);
   const std::int64_t work =
       (std::min(rows, strip) + kWeightCost) * kernels.panel_columns * std::max<std::int64_t>(1, depth);
   const std::int64_t wide = std::max(divide_up(panels * strips, kQuantizedTasks), divide_up(kLeastQuantizedTask, work));
@@ -132,25 +136,6 @@ void multiply_quantized(const LinearStep& task, const QuantizedRows& x, const Te
     kernels.product(part);
   };
   strips* ranges == 1 ? run(0, 0) : parallel_for(strips * ranges, run);
-}
-
-// result = activation(first half of y) * second half, row by row; the first half of y [rows, 2 * hidden] is changed.
-void gate_rows(const Tensor& y, Activation activation, const Tensor& result) {
-  const std::int64_t hidden = result.size(1);
-  const std::int64_t together = std::max<std::int64_t>(1, kQuantizedElements / std::max<std::int64_t>(1, hidden));
-  parallel_for(divide_up(y.size(0), together), [&](std::int64_t part, int) {
-    for (std::int64_t r = part * together; r < std::min((part + 1) * together, y.size(0)); ++r) {
-      std::byte *first = row_of(y, r), *second = first + hidden * static_cast<std::int64_t>(sizeof(float));
-      pointwise_kernels().activate(
-          {.activation = activation, .dtype = DType::float32, .count = hidden, .x = first, .result = first});
-      pointwise_kernels().binary({.operation = Binary::multiply,
-                                  .dtype = DType::float32,
-                                  .columns = hidden,
-                                  .a = first,
-                                  .b = second,
-                                  .result = row_of(result, r)});
-    }
-  });
 }
 
 }  // namespace
@@ -181,7 +166,7 @@ void quantized_linear_step(const LinearStep& task) {
   }
   const Tensor y = Tensor::empty({rows, 2 * hidden});
   multiply_quantized(task, x, y, Activation::none, 0);
-  gate_rows(y, task.activation, task.result);
+  gate(y, task.activation, task.result);
 }
 
 }  // namespace headway::inline v0::internal::cpu

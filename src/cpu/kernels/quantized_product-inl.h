@@ -38,7 +38,7 @@ HWY_INLINE void unrolled(Body body) {
 
 // Hides from GCC that the sums will be converted: it would carry them through the loop twice, as the loop's type of
 // vector and as the conversion's.
-HWY_INLINE void settle(SumVector& sum) {
+HWY_INLINE void settle([[maybe_unused]] SumVector& sum) {
 #if defined(HEADWAY_X86)
   asm("" : "+v"(sum.raw));
 #endif
@@ -66,7 +66,7 @@ void multiply_tile(const DotTile& tile) {
                               HEADWAY_INNER { w[v] = DotStep::weights(weights + v * kSumLanes * DotStep::kDepth); });
     if constexpr (kRows <= kPrefetchRows) {
       for (int byte = 0; byte < kPanelColumns * DotStep::kDepth; byte += 64) {
-        __builtin_prefetch(weights + byte + kPrefetchBytes, 0, 2);
+        __builtin_prefetch(weights + byte + kPrefetchBytes);
       }
     }
     unrolled<kRows>([&](auto r) HEADWAY_INNER {
