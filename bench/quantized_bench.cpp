@@ -1,12 +1,11 @@
 // Products in 8 bits beside what the machine can multiply or read in the same run, and beside the same products in
-// float32, in turns. Other programs only make a call slower, so the best time counts; with one thread it is the
-// processor's.
+// float32, in turns. Other programs only make a call slower, so the best time counts.
 //   quantized_bench [--threads N] [--seconds S] [--plain] [TOKENSxINxOUT[:ACTIVATION] ...]
 // --plain prints one line per shape, name and milliseconds, for quantized_torch.py.
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <functional>
 #include <string>
 #include <vector>
@@ -20,6 +19,7 @@ namespace {
 using headway::Activation;
 using headway::Tensor;
 using namespace headway::internal;
+using Clock = std::chrono::steady_clock;
 
 struct Shape {
   std::int64_t rows = 0, in = 0, out = 0;
@@ -78,19 +78,15 @@ BenchOptions parse(int count, char** arguments) {
   return options;
 }
 
-double seconds_of(clockid_t clock) {
-  timespec now = {};
-  clock_gettime(clock, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // The seconds of one call: of as many as take about a millisecond, after one that fills the caches.
-double sample(clockid_t clock, const std::function<void()>& call) {
+double sample(const std::function<void()>& call) {
   call();
   for (int calls = 1;; calls *= 4) {
-    const double start = seconds_of(clock);
+    const auto start = Clock::now();
     for (int i = 0; i < calls; ++i) call();
-    const double seconds = seconds_of(clock) - start;
+    const double seconds = seconds_since(start);
     if (seconds > 5e-4) return seconds / calls;
   }
 }
@@ -107,14 +103,13 @@ Best measure(const Shape& shape, const BenchOptions& options) {
   const PackedWeight floating = options.plain ? PackedWeight() : pack_weight(weight, bias);
   const LinearStepOptions step = {.activation = shape.activation};
   Best best;
-  const clockid_t clock = options.threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
-  const double start = seconds_of(CLOCK_MONOTONIC);
+  const auto start = Clock::now();
   do {
-    best.quantized = std::min(best.quantized, sample(clock, [&] { linear_step(x, quantized, step); }));
+    best.quantized = std::min(best.quantized, sample([&] { linear_step(x, quantized, step); }));
     if (options.plain) continue;
     best.peak = std::max(best.peak, bench::int8_peak(options.threads) * 1e9);
-    best.floating = std::min(best.floating, sample(clock, [&] { linear_step(x, floating, step); }));
-  } while (seconds_of(CLOCK_MONOTONIC) - start < options.seconds);
+    best.floating = std::min(best.floating, sample([&] { linear_step(x, floating, step); }));
+  } while (seconds_since(start) < options.seconds);
   return best;
 }
 

@@ -17,19 +17,15 @@ SHAPES = ["896x384x1152", "896x384x1536:gelu", "896x1536x384", "512x768x2048", "
 ENGINES = ["fbgemm", "onednn"]
 
 
-def thread_seconds():
-    return time.clock_gettime(time.CLOCK_THREAD_CPUTIME_ID)
-
-
 def sample(call):
     """Seconds of one call: of as many as take about a millisecond, after one that fills the caches."""
     call()
     calls = 1
     while True:
-        start = thread_seconds()
+        start = time.perf_counter()
         for _ in range(calls):
             call()
-        seconds = thread_seconds() - start
+        seconds = time.perf_counter() - start
         if seconds > 5e-4:
             return seconds / calls
         calls *= 4
