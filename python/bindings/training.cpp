@@ -74,26 +74,43 @@ nb::dict run(const Module& module, Optimizer& optimizer, const Functions& given,
   const nb::object on_step = given.on_step.is_none() ? nb::object() : read_function("train: on_step", given.on_step);
   const nb::object should_stop =
       given.should_stop.is_none() ? nb::object() : read_function("train: should_stop", given.should_stop);
-  if (on_step.is_valid()) {
-    options.on_step = [&on_step](const StepReport& report) {
-      const LockHeld held;
-      call_python(on_step, to_dict(report));
-    };
-  }
-  std::exception_ptr interrupt;  // a KeyboardInterrupt, raised after the checkpoint is written
+  // A KeyboardInterrupt, which Python raises in whichever function runs then: it stops the run after the step, and is
+  // raised when the checkpoint is written. In loss_of it ends the step, of which nothing is kept.
+  std::exception_ptr interrupt;
+  // What the function returns; nothing where it was interrupted.
+  const auto uninterrupted = [&interrupt](const auto& call) -> nb::object {
+    try {
+      return call();
+    } catch (const nb::python_error& error) {
+      if (!error.matches(PyExc_KeyboardInterrupt)) throw;
+      interrupt = std::current_exception();
+      return {};
+    }
+  };
+  const auto look_for_signals = [&] {
+    uninterrupted([] {
+      raise_signals();
+      return nb::object();
+    });
+  };
+  options.on_step = [&](const StepReport& report) {
+    if (!on_step.is_valid()) return;
+    const LockHeld held;
+    look_for_signals();  // else an interrupt would take the place of the call
+    uninterrupted([&] { return call_python(on_step, to_dict(report)); });
+  };
   options.should_stop = [&] {
     const LockHeld held;
-    try {
-      raise_signals();
-    } catch (const nb::python_error&) {
-      interrupt = std::current_exception();
-      return true;
-    }
-    return should_stop.is_valid() && read_flag("train: what should_stop returned", call_python(should_stop));
+    look_for_signals();
+    if (interrupt || !should_stop.is_valid()) return interrupt != nullptr;
+    const nb::object flag = uninterrupted([&] { return call_python(should_stop); });
+    return !flag.is_valid() || read_flag("train: what should_stop returned", flag);
   };
   const auto rate = [&](std::int64_t step) {
     const LockHeld held;
-    return read_number("train: what schedule returned", call_python(schedule, step));
+    nb::object number = uninterrupted([&] { return call_python(schedule, step); });
+    if (!number.is_valid()) number = call_python(schedule, step);
+    return read_number("train: what schedule returned", number);
   };
   const auto loss = [&](const BatchPosition& position) {
     const LockHeld held;
@@ -137,9 +154,8 @@ void bind_training(nb::module_& module) {
       "ranks"_a.none() = nb::none(),
       "Minimises loss_of(step, part, index), which gives a Tensor or (Tensor, tokens), and gives a report. With a "
       "directory, checkpoints are written there, and a run that was killed goes on to the same bits; Ctrl-C and errors "
-      "of "
-      "loss_of leave one of the last step. With the ranks of a Communicator, every rank calls it with its own module; "
-      "each computes its batches, and their gradients are summed.");
+      "of loss_of leave one of the last step. With the ranks of a Communicator, every rank calls it with its own "
+      "module; each computes its batches, and their gradients are summed.");
 }
 
 }  // namespace headway::python

@@ -1,5 +1,5 @@
 // Drives a text encoder from a script: a request per line on standard input, an answer per line, both JSON.
-//   embed_texts MODEL_DIRECTORY [THREADS [DEVICE]]
+//   embed_texts MODEL_DIRECTORY [THREADS [DEVICE [DTYPE]]]
 // {"texts": ["..."], "batch_tokens": 0} -> {"seconds": s, "processor_seconds": s, "vectors": [[x]]}
 #include <chrono>
 #include <ctime>
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "headway/error.h"
 #include "headway/text_encoder.h"
 #include "headway/threads.h"
 
@@ -32,17 +33,26 @@ Json embed(const headway::TextEncoder& encoder, const Json& request) {
   return answer;
 }
 
+headway::DType dtype_named(const std::string& name) {
+  for (const auto dtype : {headway::DType::float32, headway::DType::bfloat16, headway::DType::int8}) {
+    if (headway::dtype_name(dtype) == name) return dtype;
+  }
+  throw headway::Error("the dtype is " + name + ", expected float32, bfloat16 or int8");
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count < 2 || count > 4) {
-    std::cerr << "usage: embed_texts MODEL_DIRECTORY [THREADS [DEVICE]]\n";
+  if (count < 2 || count > 5) {
+    std::cerr << "usage: embed_texts MODEL_DIRECTORY [THREADS [DEVICE [DTYPE]]]\n";
     return 2;
   }
   try {
     if (count > 2) headway::set_num_threads(std::stoi(arguments[2]));
     const headway::Device device = count > 3 ? headway::Device::parse(arguments[3]) : headway::Device::cpu();
-    const headway::TextEncoder encoder(arguments[1], {.device = device});
+    headway::TaskOptions options = {.device = device};
+    if (count > 4) options.dtype = dtype_named(arguments[4]);
+    const headway::TextEncoder encoder(arguments[1], options);
     for (std::string line; std::getline(std::cin, line);) {
       std::cout << embed(encoder, Json::parse(line)).dump() << std::endl;
     }
