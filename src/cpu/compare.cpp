@@ -29,6 +29,8 @@ auto number_of(T element) {
     return to_float(element);
   } else if constexpr (std::is_same_v<T, std::uint8_t>) {
     return static_cast<int>(element != 0);
+  } else if constexpr (std::is_same_v<T, std::int8_t>) {
+    return static_cast<int>(element);
   } else {
     return element;
   }
