@@ -4,8 +4,9 @@
 Sentences are questions of XQuAD, texts of UCI's sentiment data and utterances of Banking77 in --data, chosen so that
 their mean length is --mean tokens. The peers read ids, sorted by length, in padded batches of --batch; Headway reads
 the texts themselves, and its figure includes tokenizing them. Rounds of all sides alternate, and the figure of each is
-the median of its rounds. All sides must give the same vectors; with --dtype bfloat16 or int8, which PyTorch does not
-follow, nearly the same: the lowest cosine of a sentence's vectors beside PyTorch's in float32 is printed.
+the median of its rounds. All sides must give the same vectors; with --dtype bfloat16 or int8, of which PyTorch follows
+neither and CTranslate2 the latter, nearly the same: the lowest cosine of a sentence's vectors beside PyTorch's is
+printed.
 """
 
 import argparse
@@ -140,8 +141,9 @@ class CTranslate2(Peer):
         super().__init__(arguments)
         target = work / "ctranslate2"
         ctranslate2.converters.TransformersConverter(str(directory)).convert(str(target), force=True)
+        kind = "float32" if arguments.dtype == "bfloat16" else arguments.dtype  # without 16 bits on many processors
         self.encoder = ctranslate2.Encoder(
-            str(target), device="cpu", compute_type=arguments.dtype, inter_threads=1, intra_threads=arguments.threads
+            str(target), device="cpu", compute_type=kind, inter_threads=1, intra_threads=arguments.threads
         )
 
     def embed(self, ids):

@@ -11,8 +11,9 @@
 namespace headway::inline v0::internal {
 namespace {
 
-// Enough rows for products to run at full speed; more would leave the processor's caches, or the GPU's memory.
-constexpr std::int64_t kTokensOnCpu = 4096, kTokensOnDevice = 32768;
+// Enough rows for products to run at full speed; more would leave the processor's caches, or the GPU's memory. Beside
+// products in 8 bits, which are four times as fast, what is read and written between them counts more.
+constexpr std::int64_t kTokensOnCpu = 4096, kTokensIn8Bits = 1024, kTokensOnDevice = 32768;
 // Texts that one thread tokenizes at a time.
 constexpr std::int64_t kTextsOfATask = 16;
 
@@ -31,6 +32,11 @@ ModelInput packed_input(const TaskModel& model, const std::vector<TokenizedText>
   const bool pairs = std::any_of(types.begin(), types.end(), [](std::int64_t type) { return type != 0; });
   if (pairs) input.token_types = Tensor::from(types, shape);
   return input;
+}
+
+std::int64_t default_batch_tokens(const TaskModel& model) {
+  if (!model.device.is_cpu()) return kTokensOnDevice;
+  return model.has_8_bits ? kTokensIn8Bits : kTokensOnCpu;
 }
 
 }  // namespace
@@ -71,7 +77,7 @@ void for_each_batch(const TaskModel& model, const std::vector<TokenizedText>& te
         ", expected at least 1, or 0 for the default");
   const NoGradGuard no_grad;
   const EvaluationGuard evaluation(model.model);
-  const std::int64_t most = batch_tokens > 0 ? batch_tokens : model.device.is_cpu() ? kTokensOnCpu : kTokensOnDevice;
+  const std::int64_t most = batch_tokens > 0 ? batch_tokens : default_batch_tokens(model);
   for (const PackedBatch& batch : batches_by_length(texts, most)) {
     const ModelInput input = packed_input(model, texts, batch);
     const bool encodes = model.model.options().kind == ModelKind::encoder_decoder;

@@ -32,6 +32,8 @@ TaskModel::TaskModel(const char* who_is, TransformerModel with_model, TextTokeni
     : who(who_is), model(std::move(with_model)), tokenizer(std::move(with_tokenizer)) {
   const std::vector<Tensor> parameters = model.parameters();
   if (!parameters.empty()) device = parameters.front().device();
+  has_8_bits = std::any_of(parameters.begin(), parameters.end(),
+                           [](const Tensor& parameter) { return parameter.dtype() == DType::int8; });
   max_length =
       smaller_limit(reading_stack(model.options()).max_positions, tokenizer.max_length().value_or(std::int64_t{0}));
 }

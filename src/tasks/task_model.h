@@ -33,6 +33,7 @@ struct TaskModel {
   TransformerModel model;
   TextTokenizer tokenizer;
   Device device;
+  bool has_8_bits = false;      // in its weights
   std::int64_t max_length = 0;  // the most tokens of a text; 0: no limit
 };
 
