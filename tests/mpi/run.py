@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Starts tests/mpi/ranks.cpp by mpirun, with one group of things to do, and looks at what it prints and how it ends."""
+"""Starts tests/mpi/ranks.cpp or attention.cpp by mpirun, with one group of things to do, and looks at what it prints and
+how it ends."""
 
 import argparse
 import os
@@ -73,6 +74,11 @@ class Tests:
         if wrong:
             print(outcome.text)
 
+    def attention(self):
+        for count in (2, 4):
+            self.check(f"attention over {count} ranks", self.mpirun(count, "--gtest_color=no", HEADWAY_MPI_LIBRARY=self.library),
+                       {"[  PASSED  ] 1 test": count}, fails=False)
+
     def operations(self):
         for count in (2, 3, 4):
             self.check(f"operations on {count} ranks", self.mpirun(count, "operations"), {": good": count}, fails=False)
@@ -129,8 +135,8 @@ class Tests:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("group", choices=["operations", "failures", "ends", "absence"])
-    parser.add_argument("ranks", type=pathlib.Path, help="the program mpi_ranks")
+    parser.add_argument("group", choices=["attention", "operations", "failures", "ends", "absence"])
+    parser.add_argument("ranks", type=pathlib.Path, help="the program mpi_ranks; for attention, mpi_attention")
     parser.add_argument("library", help="libheadway_mpi.so")
     parser.add_argument("--mpich", action="store_true", help="the library is Open MPI's, and MPICH is there too")
     arguments = parser.parse_args()

@@ -152,18 +152,23 @@ inline void move_share(AttentionBackward& share, headway::Device device) {
   }
 }
 
+// What one of the ranks has of the case, forward and backward.
+inline AttentionBackward share_over_ranks(const Case& c, const AttentionBackward& p, const Cut& cut,
+                                          const Communicator& ranks, headway::Device device = headway::Device::cpu()) {
+  AttentionBackward share = share_of_rank(c, p, cut, ranks.rank());
+  move_share(share, device);
+  share.forward = headway::sequence_attention(share.query, share.key, share.value, share.options, ranks, cut.parallel);
+  backward_of(share, share.forward);
+  move_share(share, headway::Device::cpu());
+  return share;
+}
+
 // The case over ranks, forward and backward.
 inline WholeResult over_ranks(const Case& c, const AttentionBackward& p, const Cut& cut,
                               headway::Device device = headway::Device::cpu()) {
   std::vector<AttentionBackward> shares(static_cast<std::size_t>(cut.ranks));
   headway::run_ranks(cut.ranks, [&](const Communicator& ranks) {
-    AttentionBackward& share = shares[static_cast<std::size_t>(ranks.rank())];
-    share = share_of_rank(c, p, cut, ranks.rank());
-    move_share(share, device);
-    share.forward =
-        headway::sequence_attention(share.query, share.key, share.value, share.options, ranks, cut.parallel);
-    backward_of(share, share.forward);
-    move_share(share, headway::Device::cpu());
+    shares[static_cast<std::size_t>(ranks.rank())] = share_over_ranks(c, p, cut, ranks, device);
   });
   return join_ranks(c, p, cut, shares);
 }
