@@ -1,5 +1,7 @@
-"""Batch commands under mpirun: the bytes of one rank, in the order of the input; lines and ranks that fail."""
+"""Commands under mpirun. Batch commands: the bytes of one rank, in the order of the input; lines and ranks that fail.
+Training: the batches of one rank that accumulates as many."""
 
+import json
 import os
 import pathlib
 import random
@@ -12,7 +14,7 @@ import time
 
 import program_test
 from output_test import sentences
-from program_test import ProgramTest, meaning, small_model
+from program_test import SMALL, ProgramTest, meaning, small_model, write_pairs
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
@@ -168,6 +170,25 @@ class Failures(RanksTest):
             if f"OMPI_COMM_WORLD_RANK={rank}".encode() in variables.split(b"\0"):
                 return int(directory.name)
         raise AssertionError("there is no such rank")
+
+
+class Training(RanksTest):
+    """headway train"""
+
+    def test_losses_are_those_of_one_rank(self):
+        write_pairs(self.work / "pairs.tsv", 300)
+        options = ["--data", "pairs.tsv", *SMALL, "--batch-tokens", 300, "--dropout", 0.1, "--max-steps", 12, "--quiet"]
+        losses = []
+        for count in (1, 2, 4):
+            output = f"ranks{count}"
+            done = self.ranks(count, "train", *options, "--accumulate", 4 // count, "--output", output)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            lines = (self.work / output / "training" / "training.jsonl").read_text(encoding="utf-8").splitlines()
+            losses.append([json.loads(line)["loss"] for line in lines])
+        for found in losses[1:]:
+            self.assertEqual(len(found), 12)
+            for mine, one in zip(found, losses[0]):
+                self.assertAlmostEqual(mine / one, 1, delta=1e-6)
 
 
 class Threads(RanksTest):

@@ -76,8 +76,8 @@ class Tests:
 
     def attention(self):
         for count in (2, 4):
-            self.check(f"attention over {count} ranks", self.mpirun(count, "--gtest_color=no", HEADWAY_MPI_LIBRARY=self.library),
-                       {"[  PASSED  ] 1 test": count}, fails=False)
+            outcome = self.mpirun(count, "--gtest_color=no", HEADWAY_MPI_LIBRARY=self.library)
+            self.check(f"attention over {count} ranks", outcome, {"[  PASSED  ] 1 test": count}, fails=False)
 
     def operations(self):
         for count in (2, 3, 4):
