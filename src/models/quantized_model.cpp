@@ -14,7 +14,6 @@
 namespace headway::inline v0::internal {
 namespace {
 
-constexpr const char* kField = "quantization_config";
 constexpr const char* kScale = "_scale";  // follows a weight's name
 
 // Follows the files where they differ from the config in what is harmless.
@@ -52,27 +51,6 @@ Tensor own_memory(const Tensor& tensor, bool mapped) {
 }
 
 }  // namespace
-
-bool is_quantized(const ModelConfig& config) {
-  const Json* const found = config.find(kField);
-  if (found == nullptr) return false;
-  if (!found->is_object()) config.refuse(kField, "an object");
-  const ModelConfig fields = config.nested(kField);
-  if (fields.string("quant_method", "") != "headway") {
-    fields.refuse("quant_method", "\"headway\"; quantize the model of floating numbers with `headway quantize`");
-  }
-  if (fields.integer("bits", 0) != 8) fields.refuse("bits", "8");
-  if (fields.string("scheme", "") != "row") fields.refuse("scheme", "\"row\"");
-  return true;
-}
-
-ModelConfig without_quantization(const ModelConfig& config) {
-  Json fields = Json::object();
-  for (const auto& [name, value] : config.fields().fields()) {
-    if (name != kField) fields.set(name, value);
-  }
-  return {config.name(), fields};
-}
 
 std::map<std::string, Tensor> read_quantized(const std::string& where, const ModelFiles& files, bool new_head,
                                              ModelPlan& plan) {

@@ -5,13 +5,9 @@
 #include <string>
 
 #include "models/model_directory.h"
+#include "models/quantization_config.h"
 
 namespace headway::inline v0::internal {
-
-// Whether the config is that of a directory in 8 bits, which save() has written. Throws where it names another method.
-bool is_quantized(const ModelConfig& config);
-// The same config of a model in floating numbers.
-ModelConfig without_quantization(const ModelConfig& config);
 
 // The parameters of a quantized directory, which have the names of the model's own: tensors of int8 [rows, columns]
 // beside NAME_scale [rows], others floating. Otherwise as read_parameters().

@@ -4,7 +4,8 @@
 
 #include "headway/error.h"
 #include "input_file.h"
-#include "models/quantized_model.h"
+#include "models/model_directory.h"
+#include "models/quantization_config.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
   using headway_fuzz::require;
